@@ -1,0 +1,1 @@
+"""The Coldcast service: measured vLLM startups in, stage-wise predictions out."""
