@@ -10,8 +10,23 @@ from collections.abc import Iterable
 
 __all__ = ["cpu_key", "gpu_key", "match_gpu", "matching_cpus"]
 
-_GPU_NOISE = frozenset(["nvidia", "amd", "intel", "tesla", "geforce", "quadro", "instinct", "radeon", "gpu", "graphics", "card", "corporation"])
-_CPU_NOISE = frozenset(["cpu", "processor", "with", "inc", "gen", "core", "cores", "dual", "quad", "threads", "at"])
+_GPU_NOISE = frozenset(
+    (
+        "nvidia",
+        "amd",
+        "intel",
+        "tesla",
+        "geforce",
+        "quadro",
+        "instinct",
+        "radeon",
+        "gpu",
+        "graphics",
+        "card",
+        "corporation",
+    )
+)
+_CPU_NOISE = frozenset(("cpu", "processor", "with", "inc", "gen", "core", "cores", "dual", "quad", "threads", "at"))
 _VENDOR_OF = {"epyc": "amd", "ryzen": "amd", "threadripper": "amd", "xeon": "intel", "grace": "nvidia"}
 _MEMORY = re.compile(r"\d+gi?b")
 _QUALIFIER = re.compile(r"hbm\d?e?|gddr\d+x?|\d+gi?b")
@@ -38,7 +53,7 @@ def match_gpu(name: str, known: Iterable[str]) -> list[str]:
 def cpu_key(name: str) -> str:
     """Return the identity of a CPU name: vendor, family, number.
 
-    ``AMD EPYC 9354 32-Core Processor`` → ``amd epyc 9354``; ``2x Xeon Platinum 8568Y+`` → ``intel xeon platinum 8568y+``.
+    ``AMD EPYC 9354 32-Core Processor`` → ``amd epyc 9354``; ``2x Xeon Gold 6226R`` → ``intel xeon gold 6226r``.
     """
     plain = re.sub(r"\((?:r|tm|c)\)", " ", name.lower())
     plain = re.sub(r"@.*$|\b\d+\s*-?\s*cores?\b|\b\d+(?:st|nd|rd|th) gen\b|^\s*\d+\s*x\s+", " ", plain)
@@ -50,7 +65,7 @@ def cpu_key(name: str) -> str:
 
 
 def matching_cpus(name: str, known: Iterable[str]) -> list[str]:
-    """Return those of the ``known`` keys (see :func:`cpu_key`) that ``name`` can mean, the exact one alone if it is there."""
+    """Return those of the ``known`` keys (see :func:`cpu_key`) that ``name`` can mean: the exact one, or all that fit."""
     key, keys = cpu_key(name), sorted(set(known))
     if key in keys:
         return [key]
