@@ -32,10 +32,10 @@ class Finder:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Find a module as the other finders would, its loader prepared to be timed."""
-        start = time.perf_counter()
+        start = time.thread_time()
         nested = getattr(self.local, "depth", 0) > 0
         wanted = not nested or name in POINTS or name in DETAILED_IMPORTS
-        self.recorder.spent += time.perf_counter() - start
+        self.recorder.spent += time.thread_time() - start
         if not wanted or not self.recorder.active:
             return None
         for finder in sys.meta_path:
@@ -84,7 +84,7 @@ class Finder:
 
 def arm(folder: str) -> None:
     """Start measuring in this process; where vLLM is imported already (armed late), wrap what is there and say so."""
-    started = time.perf_counter()
+    started = time.thread_time()
     recorder = Recorder(folder)
     finder = Finder(recorder)
     late = "vllm" in sys.modules
@@ -103,4 +103,4 @@ def arm(folder: str) -> None:
             if name in sys.modules:
                 finder.wrapping.module(sys.modules[name], late=True)
         coldcast_facts.watch_logs(recorder)
-    recorder.spent += time.perf_counter() - started
+    recorder.spent += time.thread_time() - started

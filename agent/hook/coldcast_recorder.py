@@ -34,7 +34,7 @@ class Recorder:
         self.folder = folder
         self.active = True
         self.spent = 0.0
-        """Seconds that the hook itself has taken in this process."""
+        """CPU seconds that the hook itself has taken in this process; what others take meanwhile is not its doing."""
         self._live = False
         self._file = -1
         self._lines = 0
@@ -50,14 +50,14 @@ class Recorder:
         def call(*args: Any, **kwargs: Any) -> Any:
             if not self.active:
                 return None
-            start = time.perf_counter()
+            start = time.thread_time()
             try:
                 return function(*args, **kwargs)
             except Exception as error:
                 self._fail(error)
                 return None
             finally:
-                self.spent += time.perf_counter() - start
+                self.spent += time.thread_time() - start
 
         return call  # type: ignore[return-value]  # functools.wraps keeps the signature, which mypy cannot follow.
 
