@@ -171,10 +171,11 @@ def _of_slowest_ranks(workers: Sequence[Process]) -> Iterator[Piece]:
 
 def _server_start(chain: Chain, healthy_at: float) -> Iterator[Piece]:
     """Bound the last stretch by its own events: the front end has its engine, and the first healthy answer."""
-    ends = [_last_end(process, "front_end") for process in chain.front_ends]
-    if chain.engine is not None:
-        ends.append(_last_end(chain.engine, "front_end", "engine_process", "engine_init"))
-    if (ready := max(ends, default=float("-inf"))) > float("-inf"):
+    asking = [*chain.front_ends, *([chain.engine] if chain.engine else [])]
+    ready = max((_last_end(process, "front_end") for process in asking), default=float("-inf"))
+    if ready == float("-inf") and chain.engine is not None:
+        ready = _last_end(chain.engine, "engine_process", "engine_init")
+    if ready > float("-inf"):
         yield Piece(Part.SERVER_START, ready, healthy_at, (FRONT_END, _SPAN))
 
 
