@@ -49,23 +49,42 @@ Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max
 Label = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=64, pattern=_PRINTABLE)]
 
 
-def json_problem(value: Any, depth: int = 0) -> str | None:
-    """Return why ``value`` cannot be stored as JSON in Postgres, or None where it can."""
+def json_problem(value: Any, path: tuple[str | int, ...] = ()) -> str | None:
+    """Return why ``value`` cannot be stored as JSON in Postgres and where it stands, or None where it can."""
+    advice = _advice(value, len(path))
+    if advice:
+        return f"at /{'/'.join(map(str, path[:4]))}: {advice}".replace("\x00", "\\0") if path else advice
+    match value:
+        case dict():
+            inner = (
+                p for key, item in value.items() if (p := json_problem(key, path) or json_problem(item, (*path, key)))
+            )
+        case list():
+            inner = (p for place, item in enumerate(value) if (p := json_problem(item, (*path, place))))
+        case _:
+            return None
+    return next(inner, None)
+
+
+def _advice(value: Any, depth: int) -> str | None:
     if depth > MAX_JSON_DEPTH:
         return f"nest JSON at most {MAX_JSON_DEPTH} levels deep"
     match value:
-        case str():
-            if "\x00" in value or any("\ud800" <= character <= "\udfff" for character in value):
-                return "remove NUL characters and lone surrogates from strings"
+        case str() if "\x00" in value or not _is_unicode(value):
+            return "remove NUL characters and lone surrogates from strings"
         case float() if not math.isfinite(value):
-            return "replace NaN and infinities by finite numbers or null"
-        case int() if abs(value) > 2**63:
+            return "send a finite number or null instead of NaN or an infinity"
+        case int() if abs(value) >= 2**63:
             return "send integers of at most 64 bits"
-        case dict():
-            return next((p for item in value.items() for part in item if (p := json_problem(part, depth + 1))), None)
-        case list():
-            return next((p for part in value if (p := json_problem(part, depth + 1))), None)
     return None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _storable(value: dict[str, Any]) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class ChampionFit(FitDetail):
 class RefitResult(_Answer):
     """What came of a refit."""
 
-    refit_id: int
+    id: int
     """Number of the refit."""
     requested_at: datetime
     """When it was asked for."""

@@ -16,13 +16,14 @@ from pydantic import (
     model_validator,
 )
 
-from app.schemas.base import FreeJson, Label, PastDatetime, Seconds, Tolerant
+from app.schemas.base import FreeJson, Label, PastDatetime, Seconds, Tolerant, json_problem
 from app.schemas.prediction import MAX_BATCH
 from app.schemas.problem import OrProblem
 from app.schemas.spec import CacheSpec, EngineSpec, HardwareSpec, ModelSpec, Spec, named
 from app.stages import PARTS_OF, SIX_STAGES, Part, Stage
 
 __all__ = [
+    "ID_PATTERN",
     "Measurement",
     "MeasurementBatch",
     "Outcome",
@@ -32,6 +33,7 @@ __all__ = [
     "canonical_digest",
 ]
 
+ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
 SLACK_SECONDS = 0.5  # Clocks of several processes and whole-second log stamps put this much into a sum.
 SLACK_SHARE = 0.01
 _KEEP_UNKNOWN = ConfigDict(extra="allow")
@@ -143,9 +145,7 @@ class ReportedSpec(Spec):
 class Measurement(Tolerant):
     """One startup: its spec, its stage seconds, its total."""
 
-    id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")] = Field(
-        examples=["0192f0c1-7d3c-7c5e-9a54-3d1b7c2a9f10"]
-    )
+    id: Annotated[str, StringConstraints(pattern=ID_PATTERN)] = Field(examples=["0192f0c1-7d3c-7c5e-9a54-3d1b7c2a9f10"])
     """Chosen by the reporter, once for a startup (a UUID); sending it again changes nothing."""
     started_at: PastDatetime
     """When the engine was started, with a zone."""
@@ -166,13 +166,15 @@ class Measurement(Tolerant):
     facts: FreeJson = Field(default_factory=dict)
     """Anything else about the startup; kept, never fitted."""
 
-    _digest: str = PrivateAttr()
+    _sent: dict[str, Any] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="wrap")
     @classmethod
-    def _remember_digest(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _remember_what_was_sent(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if problem := json_problem(data):
+            raise ValueError(problem)
         measurement = handler(data)
-        measurement._digest = canonical_digest(data) if isinstance(data, dict) else measurement._digest
+        measurement._sent = data if isinstance(data, dict) else measurement._sent
         return measurement
 
     @model_validator(mode="after")
@@ -190,9 +192,14 @@ class Measurement(Tolerant):
         return self
 
     @property
+    def sent(self) -> dict[str, Any]:
+        """The fields as the reporter sent them."""
+        return self._sent
+
+    @property
     def digest(self) -> str:
         """SHA-256 of the fields as the reporter sent them, in canonical form."""
-        return self._digest
+        return canonical_digest(self._sent)
 
     @property
     def stage_seconds(self) -> dict[Stage, float]:

@@ -3,7 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from app.errors import ColdcastError, FieldError, InvalidInput
 
@@ -48,6 +56,13 @@ class Problem(BaseModel):
     candidates: list[str] = []
     """The names that an ambiguous one could mean."""
 
+    _item_id: str | None = PrivateAttr(None)
+
+    @property
+    def item_id(self) -> str | None:
+        """The id of the item of a batch that this problem stands for, where it has a readable one."""
+        return self._item_id
+
 
 def problem_of(error: ColdcastError) -> Problem:
     """Return the problem that says ``error`` on the wire."""
@@ -84,7 +99,10 @@ def _keep_problem(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
     try:
         return handler(value)
     except ValidationError as error:
-        return problem_of(invalid_input(error))
+        problem = problem_of(invalid_input(error))
+        if isinstance(value, dict) and isinstance(item_id := value.get("id"), str) and item_id.isprintable():
+            problem._item_id = item_id[:128]
+        return problem
 
 
 Item = TypeVar("Item")
