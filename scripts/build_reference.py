@@ -1,8 +1,8 @@
 #!/usr/bin/env python
 """Rebuild app/reference/measurements.json from the published tables: build_reference.py --tables DIR.
 
-DIR holds the numbers of the publication as CSV files, with notes on what they mean. ``reference_rows`` says which rows
-are taken and how each is read; ``reference.toml`` holds what the tables do not say of their machines and models.
+DIR holds the numbers of the publication as CSV files, with notes on what they mean. ``reference_tables`` says which
+rows are taken and how each is read; ``reference.toml`` holds what the tables do not say of their machines and models.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from reference_rows import measurement, rows_of
+from reference_tables import measurement, rows_of
 
 from app.reference.dataset import Dataset
 

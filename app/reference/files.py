@@ -27,7 +27,10 @@ def parse_file(path: Path) -> list[Measurement]:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{path} is not UTF-8 at byte {error.start}: save it as UTF-8.") from error
-    return [_measurement(path, where, value) for where, value in _entries(path, text)]
+    try:
+        return [_measurement(path, where, value) for where, value in _entries(path, text)]
+    except RecursionError as error:
+        raise InvalidInput(f"{path} nests JSON hundreds of levels deep: a measurement needs a dozen.") from error
 
 
 def _entries(path: Path, text: str) -> Iterator[tuple[str, Any]]:
@@ -57,7 +60,7 @@ def _numbered(values: Iterable[Any]) -> Iterator[tuple[str, Any]]:
 
 def _expanded(path: Path, value: dict[str, Any]) -> list[dict[str, Any]]:
     try:
-        return list(to_wire(Dataset.model_validate_json(json.dumps(value))))
+        return list(to_wire(Dataset.model_validate(value)))
     except ValidationError as error:
         raise _located(path, "the file", error) from error
     except KeyError as error:
@@ -81,7 +84,7 @@ def _located(path: Path, where: str, error: ValidationError) -> InvalidInput:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return False
     return True
 
@@ -93,5 +96,5 @@ def _loads(path: Path, text: str, line: int) -> Any:
     except json.JSONDecodeError as error:
         at = f"line {line + error.lineno - 1}, column {error.colno}"
         raise InvalidInput(f"{path}, {at} is not JSON: {error.msg[:1].lower() + error.msg[1:]}.") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:  # An integer of more digits than Python converts.
         raise InvalidInput(f"{path}, line {line} cannot be read as JSON: {error}.") from error

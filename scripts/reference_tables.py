@@ -46,10 +46,12 @@ BOOTSTRAP = PARTS_OF[Stage.FRAMEWORK_BOOTSTRAP]
 VERSION = "0.10.1.1"
 DEFAULT_CUDAGRAPH_SIZES = 67  # 1, 2, 4 and every multiple of 8 up to 512, on all three machines with VERSION.
 
-# Campaigns on one machine that do not predict each other get a node label each. Against the rest of the same machine,
-# same models and states: those for figures 9 to 15 have 9 to 12 % more bootstrap and 9 to 13 % more KV profiling (n3
-# also 19 % more graph load), the early ones 9 to 12 % less Dynamo and 17 to 22 % less graph load; a container 14 % less
-# Dynamo. The campaigns that share a label agree within 7 %, mostly 3 %.
+# Campaigns on one machine that do not predict each other have a node label each. Against the rest of the same machine,
+# same models, warm, the median over models: figures 9 to 15 spend 10 % more on bootstrap and 9 to 13 % more on KV
+# profiling (n3 also 19 % more on graph load); figure-rest 0 to 17 % more on Dynamo and 10 % less to 24 % more on KV
+# profiling, by model; the early ones 8 % less on Dynamo and 18 % less on graph load; a container 12 % less on Dynamo.
+# What shares a label agrees within 5 % in the median on Dynamo, graph load, KV profiling and capture.
+FIGURE_REST = "figures/figure-rest"
 FIGURES = re.compile(r"^(figures/)?figure-(9|1[0-5])\b")
 EARLY = re.compile(r"node[57]/(examples/)?(model_size|batch_size)$")
 WHOLE_SECONDS = re.compile(
@@ -165,6 +167,8 @@ def model_key(row: Row) -> str:
 
 def node_of(row: Row) -> str:
     """Return the node label."""
+    if row["experiment"] == FIGURE_REST:
+        return f"{row['node']}/figure-rest"
     if FIGURES.search(row["experiment"]):
         return f"{row['node']}/figures"
     if EARLY.search(row["experiment"]):
