@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.database.engine import Sessions
-from app.database.measurements import StoredMeasurement, digests, insert_many
+from app.database.measurements import StoredMeasurement, digests, insert_many, remove_reference_except
 from app.reference import load_reference
 from app.schemas.measurement import Measurement
 
@@ -21,8 +21,16 @@ class Imported:
 
 
 def import_reference(sessions: Sessions) -> Imported:
-    """Store the shipped reference measurements; their ids come from their content, so repeats change nothing."""
-    return import_measurements(sessions, load_reference(), reference=True)
+    """Store the shipped reference measurements; their ids come from their content, so repeats change nothing.
+
+    Those of an older release that the shipped set no longer holds are removed: a correction must not stand beside what
+    it corrects.
+    """
+    shipped = load_reference()
+    imported = import_measurements(sessions, shipped, reference=True)
+    with sessions.begin() as session:
+        remove_reference_except(session, {(m.source, m.id) for m in shipped})
+    return imported
 
 
 def import_measurements(sessions: Sessions, measurements: Sequence[Measurement], *, reference: bool) -> Imported:

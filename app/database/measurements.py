@@ -2,12 +2,12 @@
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select, tuple_, update
+from sqlalchemy import delete, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, aliased
 
@@ -28,6 +28,7 @@ __all__ = [
     "insert_measurement",
     "list_measurements",
     "release_agreed",
+    "remove_reference_except",
     "set_status",
     "working_set",
 ]
@@ -130,6 +131,16 @@ def _columns(stored: StoredMeasurement) -> dict[str, Any]:
         "content": stored.content,
         "prediction": stored.prediction,
     }
+
+
+def remove_reference_except(session: Session, kept: Collection[tuple[str, str]]) -> int:
+    """Remove the reference measurements whose (source, id) is not ``kept``; return how many."""
+    stored = session.execute(select(MeasurementRow.source, MeasurementRow.id).where(MeasurementRow.reference))
+    stale = [tuple(row) for row in stored if tuple(row) not in kept]
+    key = tuple_(MeasurementRow.source, MeasurementRow.id)
+    for start in range(0, len(stale), CHUNK):
+        session.execute(delete(MeasurementRow).where(key.in_(stale[start : start + CHUNK])))
+    return len(stale)
 
 
 def digests(session: Session, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
