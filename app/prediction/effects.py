@@ -17,7 +17,7 @@ from app.prediction.features import kind_of
 from app.prediction.recipe import Recipe
 from app.stages import Part
 
-__all__ = ["COARSE", "LEVELS", "Effects", "Levels", "keys_of", "pool"]
+__all__ = ["COARSE", "LEVELS", "MODEL", "Effects", "Levels", "keys_of", "pool"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -41,6 +41,7 @@ LEVELS = (
 """The levels of effects, coarse to fine; from ``architecture`` on they belong to a model."""
 COARSE = slice(0, LEVELS.index("architecture"))
 """The levels that belong to no model: coefficients are learned with these taken off, so that models are left."""
+MODEL = LEVELS.index("model")
 _VERSION = LEVELS.index("version")
 
 

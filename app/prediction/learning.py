@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import config_context
 
 from app.prediction.case import Case
-from app.prediction.effects import COARSE, Effects, Levels, keys_of, pool
+from app.prediction.effects import COARSE, MODEL, Effects, Levels, keys_of, pool
 from app.prediction.features import design, priors
 from app.prediction.observation import Observation
 from app.prediction.recipe import Recipe
@@ -142,17 +143,18 @@ def _coefficients(
         threshold=2 * recipe.model_scatter,
         iterations=2,  # The turns around this one renew the weights further.
     )
-    votes = _votes([(table.cases[i].model, table.cases[i].cell(part)) for i in rows]) * weights[rows]
-    regressor.fit(values * prior / base[:, None], target / base, sample_weight=votes)
+    models = table.levels.index[MODEL, rows * len(PARTS) + column]
+    votes = _votes(models, [table.cases[i] for i in rows], part) * weights[rows]
+    with config_context(assume_finite=True, skip_parameter_validation=True):  # Checked once, when they were received.
+        regressor.fit(values * prior / base[:, None], target / base, sample_weight=votes)
     return np.asarray(regressor.coef_ * prior)
 
 
-def _votes(groups: Sequence[tuple[str, str]]) -> Array:
+def _votes(models: Index, cases: Sequence[Case], part: Part) -> Array:
     """Return a weight for each row: each model has one vote in each condition, however often it was measured."""
-    counts: dict[tuple[str, str], int] = {}
-    for group in groups:
-        counts[group] = counts.get(group, 0) + 1
-    return np.array([(UNKNOWN_WEIGHT if "unknown" in group[1] else 1.0) / counts[group] for group in groups])
+    counts = np.bincount(models)
+    known = np.array([UNKNOWN_WEIGHT if "unknown" in case.cell(part) else 1.0 for case in cases])
+    return np.asarray(known / counts[models])
 
 
 def _renew_effects(learned: Learned, table: Table, observed: Array, recipe: Recipe, *, first: bool) -> Array:
