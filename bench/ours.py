@@ -8,6 +8,7 @@ from app.prediction.observation import Observation
 from app.prediction.predictor import Predictor
 from app.prediction.recipe import Recipe
 from app.reference import aliases
+from app.schemas.prediction import StagePrediction, TotalPrediction
 from app.schemas.spec import Spec
 from bench.methods import TOTAL, Estimate
 
@@ -32,6 +33,7 @@ class Coldcast:
     def predict(self, spec: Spec) -> Estimate:
         """Answer as ``POST /predict`` does."""
         answer = self.predictor_.predict(spec)
-        parts = [(TOTAL, answer.total), *((stage.stage.value, stage) for stage in answer.stages)]
+        parts: list[tuple[str, TotalPrediction | StagePrediction]] = [(TOTAL, answer.total)]
+        parts += [(stage.stage.value, stage) for stage in answer.stages]
         bounds = {name: (part.lower_seconds, part.upper_seconds) for name, part in parts} if self.with_bounds else {}
         return Estimate({name: part.seconds for name, part in parts}, bounds)
