@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from pydantic import TypeAdapter
 from sqlalchemy import delete, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, aliased
@@ -15,6 +16,7 @@ from app.database.keys import SEPARATOR, engine_minor, hardware_key, model_key, 
 from app.database.tables import MeasurementRow
 from app.errors import Conflict, FieldError, InvalidInput, NotFound
 from app.hardware_names import gpu_key
+from app.schemas.base import Time, json_problem
 from app.schemas.measurement import Measurement, Outcome
 from app.schemas.records import MeasurementStatus
 
@@ -39,6 +41,7 @@ PER_GROUP = (
 WORKING_SET = 20_000  # of one spread; together with this bound a refit's memory stays under 1 GiB.
 CHUNK = 1_000  # Rows a statement: Postgres takes at most 65,535 parameters.
 AGREEMENT_SHARE = 0.10  # Two others within a tenth of a quarantined total: the world has changed, not the reporter.
+_CURSOR = TypeAdapter(tuple[Time, str, str])  # received_at, id and source of the last measurement on the page.
 
 
 @dataclass(frozen=True)
@@ -204,12 +207,12 @@ def _encode_cursor(row: MeasurementRow) -> str:
 
 def _decode_cursor(cursor: str) -> tuple[datetime, str, str]:
     try:
-        received_at, measurement_id, source = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        place = datetime.fromisoformat(received_at)
-        if "\x00" in f"{measurement_id}{source}" or place.tzinfo is None:
+        place = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        received_at, measurement_id, source = _CURSOR.validate_python(place)
+        if json_problem(place):
             raise ValueError(cursor)
-        return place, str(measurement_id), str(source)
-    except (ValueError, TypeError) as error:
+        return received_at, measurement_id, source
+    except (ValueError, RecursionError) as error:
         detail = "is no cursor of this service: send next_cursor as it came, or leave it out for the first page"
         raise InvalidInput(f"The cursor {detail}.", [FieldError("/query/cursor", detail)]) from error
 
