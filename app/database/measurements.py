@@ -39,7 +39,7 @@ PER_GROUP = (
     200  # Newest measurements of one model, hardware and engine version that a fit reads: 200 know a mean to 7 %
 )
 WORKING_SET = 20_000  # of one spread; together with this bound a refit's memory stays under 1 GiB.
-CHUNK = 1_000  # Rows a statement: Postgres takes at most 65,535 parameters.
+KEYS = 1_000  # Looked up by one statement: Postgres takes at most 65,535 parameters.
 AGREEMENT_SHARE = 0.10  # Two others within a tenth of a quarantined total: the world has changed, not the reporter.
 _CURSOR = TypeAdapter(tuple[Time, str, str])  # received_at, id and source of the last measurement on the page.
 
@@ -80,6 +80,9 @@ class Filters:
     since: datetime | None = None
 
 
+_INSERT = insert(MeasurementRow).on_conflict_do_nothing()
+
+
 def insert_measurement(session: Session, stored: StoredMeasurement) -> tuple[MeasurementRow, bool]:
     """Store a measurement; return its row and whether it is new.
 
@@ -88,7 +91,7 @@ def insert_measurement(session: Session, stored: StoredMeasurement) -> tuple[Mea
     Raises:
         Conflict: the id is taken by other content.
     """
-    created = session.scalars(_insert([stored]).returning(MeasurementRow)).one_or_none()
+    created = session.scalars(_INSERT.values(_columns(stored)).returning(MeasurementRow)).one_or_none()
     if created is not None:
         return created, True
     measurement = stored.measurement
@@ -100,17 +103,12 @@ def insert_measurement(session: Session, stored: StoredMeasurement) -> tuple[Mea
 
 def insert_many(session: Session, batch: Sequence[StoredMeasurement]) -> set[tuple[str, str]]:
     """Store many measurements; return the (source, id) of those that are new."""
-    created: set[tuple[str, str]] = set()
-    for start in range(0, len(batch), CHUNK):
-        rows = session.execute(
-            _insert(batch[start : start + CHUNK]).returning(MeasurementRow.source, MeasurementRow.id)
-        )
-        created.update((row.source, row.id) for row in rows)
-    return created
-
-
-def _insert(batch: Sequence[StoredMeasurement]) -> Any:
-    return insert(MeasurementRow).values([_columns(stored) for stored in batch]).on_conflict_do_nothing()
+    if not batch:
+        return set()
+    # In one order, so that two batches with the same ids wait for each other instead of deadlocking.
+    ordered = sorted(batch, key=lambda stored: (stored.measurement.source, stored.measurement.id))
+    returning = _INSERT.returning(MeasurementRow.source, MeasurementRow.id)
+    return {(row.source, row.id) for row in session.execute(returning, [_columns(stored) for stored in ordered])}
 
 
 def _columns(stored: StoredMeasurement) -> dict[str, Any]:
@@ -149,10 +147,10 @@ def remove_reference_except(session: Session, kept: Collection[tuple[str, str]])
 def digests(session: Session, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Return the digests of the stored ones among ``keys`` of (source, id)."""
     found: dict[tuple[str, str], str] = {}
-    for start in range(0, len(keys), 1000):
+    for start in range(0, len(keys), KEYS):
         columns = tuple_(MeasurementRow.source, MeasurementRow.id)
         query = select(MeasurementRow.source, MeasurementRow.id, MeasurementRow.digest)
-        for row in session.execute(query.where(columns.in_(keys[start : start + 1000]))):
+        for row in session.execute(query.where(columns.in_(keys[start : start + KEYS]))):
             found[row.source, row.id] = row.digest
     return found
 

@@ -94,8 +94,8 @@ def _advice(value: Any, depth: int) -> str | None:
             return "remove NUL characters and lone surrogates from strings"
         case float() if not math.isfinite(value):
             return "send a finite number or null instead of NaN or an infinity"
-        case int() | float() if abs(value) >= 2**63:  # Postgres gives 1e300 back as an integer of 300 digits.
-            return "send numbers of at most 64 bits"
+        case int() if abs(value) >= 2**63:
+            return "send integers of at most 64 bits"
     return None
 
 
