@@ -175,11 +175,10 @@ def test_unknown_fields_with_bad_names(refused: Callable[..., Any]) -> None:
         '{"\\u0000": 1}',
         '{"\\ud800": 1}',
         '{"a": 1' + "0" * 30 + "}",
-        '{"a": 1e300}',
         '{"a": ' + "[" * 17 + "]" * 17 + "}",
         '{"a": "' + "x" * 300_000 + '"}',
     ],
-    ids=["nan", "nul", "nul-key", "surrogate-key", "integer", "huge", "deep", "long"],
+    ids=["nan", "nul", "nul-key", "surrogate-key", "integer", "deep", "long"],
 )
 def test_free_json(refused: Callable[..., Any], raw: str) -> None:
     refused("/measurements", with_raw(body_of("/measurements"), "/facts", raw))
@@ -191,7 +190,7 @@ def test_free_json(refused: Callable[..., Any], raw: str) -> None:
     "field", ["/new_field", "/stages/new_stage", "/spec/new", "/spec/model/new", "/spec/cache/new"]
 )
 def test_unknown_fields_of_a_measurement_must_be_storable(refused: Callable[..., Any], field: str) -> None:
-    for raw in ["NaN", '"\\u0000"', '{"a": "\\ud800"}', "1" + "0" * 30, "1e300"]:
+    for raw in ["NaN", '"\\u0000"', '{"a": "\\ud800"}', "1" + "0" * 30, "1e999"]:
         refused("/measurements", with_raw(body_of("/measurements"), field, raw))
 
 
