@@ -3,7 +3,6 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Path, Query, Response
-from pydantic import AwareDatetime
 
 from app.api.dependencies import ChampionDependency, SessionDependency
 from app.api.examples import BATCH_MEASUREMENTS, MEASUREMENT
@@ -12,7 +11,7 @@ from app.api.records import record_of, store_batch
 from app.database import measurements as queries
 from app.database.measurements import Filters
 from app.intake import receive
-from app.schemas.base import Label, Name
+from app.schemas.base import Label, Name, Time
 from app.schemas.measurement import ID_PATTERN, Measurement, MeasurementBatch, Outcome
 from app.schemas.records import BatchResults, MeasurementList, MeasurementRecord, MeasurementStatus
 
@@ -61,9 +60,7 @@ def list_measurements(
     engine_version: Annotated[Label | None, Query(description="vLLM version.")] = None,
     outcome: Annotated[Outcome | None, Query(description="How the startup ended.")] = None,
     status: Annotated[MeasurementStatus | None, Query(description="Whether it takes part in fits.")] = None,
-    since: Annotated[
-        AwareDatetime | None, Query(description="Received at or after this time (RFC 3339 with a zone).")
-    ] = None,
+    since: Annotated[Time | None, Query(description="Received at or after this time (RFC 3339 with a zone).")] = None,
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> MeasurementList:

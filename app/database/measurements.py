@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from pydantic import TypeAdapter
 from sqlalchemy import delete, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, aliased
@@ -15,6 +16,7 @@ from app.database.keys import SEPARATOR, engine_minor, hardware_key, model_key, 
 from app.database.tables import MeasurementRow
 from app.errors import Conflict, FieldError, InvalidInput, NotFound
 from app.hardware_names import gpu_key
+from app.schemas.base import Time, json_problem
 from app.schemas.measurement import Measurement, Outcome
 from app.schemas.records import MeasurementStatus
 
@@ -37,8 +39,9 @@ PER_GROUP = (
     200  # Newest measurements of one model, hardware and engine version that a fit reads: 200 know a mean to 7 %
 )
 WORKING_SET = 20_000  # of one spread; together with this bound a refit's memory stays under 1 GiB.
-CHUNK = 1_000  # Rows a statement: Postgres takes at most 65,535 parameters.
+KEYS = 1_000  # Looked up by one statement: Postgres takes at most 65,535 parameters.
 AGREEMENT_SHARE = 0.10  # Two others within a tenth of a quarantined total: the world has changed, not the reporter.
+_CURSOR = TypeAdapter(tuple[Time, str, str])  # received_at, id and source of the last measurement on the page.
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,9 @@ class Filters:
     since: datetime | None = None
 
 
+_INSERT = insert(MeasurementRow).on_conflict_do_nothing()
+
+
 def insert_measurement(session: Session, stored: StoredMeasurement) -> tuple[MeasurementRow, bool]:
     """Store a measurement; return its row and whether it is new.
 
@@ -85,7 +91,7 @@ def insert_measurement(session: Session, stored: StoredMeasurement) -> tuple[Mea
     Raises:
         Conflict: the id is taken by other content.
     """
-    created = session.scalars(_insert([stored]).returning(MeasurementRow)).one_or_none()
+    created = session.scalars(_INSERT.values(_columns(stored)).returning(MeasurementRow)).one_or_none()
     if created is not None:
         return created, True
     measurement = stored.measurement
@@ -97,17 +103,12 @@ def insert_measurement(session: Session, stored: StoredMeasurement) -> tuple[Mea
 
 def insert_many(session: Session, batch: Sequence[StoredMeasurement]) -> set[tuple[str, str]]:
     """Store many measurements; return the (source, id) of those that are new."""
-    created: set[tuple[str, str]] = set()
-    for start in range(0, len(batch), CHUNK):
-        rows = session.execute(
-            _insert(batch[start : start + CHUNK]).returning(MeasurementRow.source, MeasurementRow.id)
-        )
-        created.update((row.source, row.id) for row in rows)
-    return created
-
-
-def _insert(batch: Sequence[StoredMeasurement]) -> Any:
-    return insert(MeasurementRow).values([_columns(stored) for stored in batch]).on_conflict_do_nothing()
+    if not batch:
+        return set()
+    # In one order, so that two batches with the same ids wait for each other instead of deadlocking.
+    ordered = sorted(batch, key=lambda stored: (stored.measurement.source, stored.measurement.id))
+    returning = _INSERT.returning(MeasurementRow.source, MeasurementRow.id)
+    return {(row.source, row.id) for row in session.execute(returning, [_columns(stored) for stored in ordered])}
 
 
 def _columns(stored: StoredMeasurement) -> dict[str, Any]:
@@ -146,10 +147,10 @@ def remove_reference_except(session: Session, kept: Collection[tuple[str, str]])
 def digests(session: Session, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Return the digests of the stored ones among ``keys`` of (source, id)."""
     found: dict[tuple[str, str], str] = {}
-    for start in range(0, len(keys), 1000):
+    for start in range(0, len(keys), KEYS):
         columns = tuple_(MeasurementRow.source, MeasurementRow.id)
         query = select(MeasurementRow.source, MeasurementRow.id, MeasurementRow.digest)
-        for row in session.execute(query.where(columns.in_(keys[start : start + 1000]))):
+        for row in session.execute(query.where(columns.in_(keys[start : start + KEYS]))):
             found[row.source, row.id] = row.digest
     return found
 
@@ -204,12 +205,12 @@ def _encode_cursor(row: MeasurementRow) -> str:
 
 def _decode_cursor(cursor: str) -> tuple[datetime, str, str]:
     try:
-        received_at, measurement_id, source = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        place = datetime.fromisoformat(received_at)
-        if "\x00" in f"{measurement_id}{source}" or place.tzinfo is None:
+        place = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        received_at, measurement_id, source = _CURSOR.validate_python(place)
+        if json_problem(place):
             raise ValueError(cursor)
-        return place, str(measurement_id), str(source)
-    except (ValueError, TypeError) as error:
+        return received_at, measurement_id, source
+    except (ValueError, RecursionError) as error:
         detail = "is no cursor of this service: send next_cursor as it came, or leave it out for the first page"
         raise InvalidInput(f"The cursor {detail}.", [FieldError("/query/cursor", detail)]) from error
 

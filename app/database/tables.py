@@ -5,7 +5,6 @@ from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import (
-    JSON,
     BigInteger,
     CheckConstraint,
     DateTime,
@@ -17,7 +16,7 @@ from sqlalchemy import (
     Text,
     func,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import JSON, JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from app.schemas.fits import FitStatus, RefitOutcome
@@ -60,7 +59,7 @@ class MeasurementRow(Base):
         _one_of("outcome", Outcome),
         _one_of("status", MeasurementStatus),
         Index("ix_measurements_received_at_id_source", "received_at", "id", "source"),
-        Index("ix_measurements_identity", "model_key", "hardware_key", "engine_minor", "received_at"),
+        Index("ix_measurements_model_key", "model_key"),  # More would not fit an entry's 2,704 bytes.
     )
 
     source: Mapped[str] = mapped_column(primary_key=True)
@@ -79,7 +78,7 @@ class MeasurementRow(Base):
     hardware_key: Mapped[str]
     engine_version: Mapped[str | None]
     engine_minor: Mapped[str]
-    content: Mapped[dict[str, Any]]
+    content: Mapped[dict[str, Any]] = mapped_column(JSON)  # As text: JSONB would rewrite numbers and order.
     prediction: Mapped[dict[str, Any] | None]
 
 
@@ -95,7 +94,7 @@ class FitRow(Base):
     reason: Mapped[str]
     fingerprint: Mapped[str]
     measurements: Mapped[int]
-    content: Mapped[dict[str, Any]] = mapped_column(JSON)  # As text: JSONB would rewrite numbers and order.
+    content: Mapped[dict[str, Any]] = mapped_column(JSON)
     scores: Mapped[dict[str, Any]]
     left_out: Mapped[list[dict[str, Any]]]
 

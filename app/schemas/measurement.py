@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from app.schemas.base import FreeJson, Label, PastDatetime, Seconds, Tolerant, json_problem
+from app.schemas.base import FreeJson, Label, PastDatetime, Seconds, Tolerant, field_error, require_json
 from app.schemas.prediction import MAX_BATCH
 from app.schemas.problem import OrProblem
 from app.schemas.spec import CacheSpec, EngineSpec, HardwareSpec, ModelSpec, Spec, named
@@ -171,8 +171,7 @@ class Measurement(Tolerant):
     @model_validator(mode="wrap")
     @classmethod
     def _remember_what_was_sent(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        if problem := json_problem(data):
-            raise ValueError(problem)
+        require_json(data)
         measurement = handler(data)
         measurement._sent = data if isinstance(data, dict) else measurement._sent
         return measurement
@@ -184,11 +183,12 @@ class Measurement(Tolerant):
             parts = sum(self.part_seconds.get(part, 0.0) for part in PARTS_OF[stage])
             seconds = self.stage_seconds.get(stage)
             if seconds is not None and parts > seconds + _slack(seconds):
-                raise ValueError(f"the parts of {stage} sum to {parts:g} s, more than its {seconds:g} s")
+                raise field_error(f"the parts of {stage} sum to {parts:g} s, more than its {seconds:g} s", ("parts",))
             spent += parts if seconds is None else seconds
         spent += sum(self.part_seconds.get(part, 0.0) for part in PARTS_OF[Stage.OTHER] if part is not Part.UNACCOUNTED)
         if spent > self.total_seconds + _slack(self.total_seconds):
-            raise ValueError(f"the stages sum to {spent:g} s, more than total_seconds = {self.total_seconds:g} s")
+            advice = f"the stages sum to {spent:g} s, more than total_seconds = {self.total_seconds:g} s"
+            raise field_error(advice, ("stages",))
         return self
 
     @property

@@ -22,7 +22,7 @@ def upgrade() -> None:
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("fingerprint", sa.Text(), nullable=False),
         sa.Column("measurements", sa.Integer(), nullable=False),
-        sa.Column("content", sa.JSON(), nullable=False),
+        sa.Column("content", postgresql.JSON(astext_type=sa.Text()), nullable=False),
         sa.Column("scores", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
         sa.Column("left_out", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
         sa.CheckConstraint("status IN ('promoted', 'rejected')", name=op.f("ck_fits_status_known")),
@@ -55,18 +55,13 @@ def upgrade() -> None:
         sa.Column("hardware_key", sa.Text(), nullable=False),
         sa.Column("engine_version", sa.Text(), nullable=True),
         sa.Column("engine_minor", sa.Text(), nullable=False),
-        sa.Column("content", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("content", postgresql.JSON(astext_type=sa.Text()), nullable=False),
         sa.Column("prediction", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
         sa.CheckConstraint("outcome IN ('ready', 'failed', 'timed_out')", name=op.f("ck_measurements_outcome_known")),
         sa.CheckConstraint("status IN ('accepted', 'quarantined')", name=op.f("ck_measurements_status_known")),
         sa.PrimaryKeyConstraint("source", "id", name=op.f("pk_measurements")),
     )
-    op.create_index(
-        "ix_measurements_identity",
-        "measurements",
-        ["model_key", "hardware_key", "engine_minor", "received_at"],
-        unique=False,
-    )
+    op.create_index("ix_measurements_model_key", "measurements", ["model_key"], unique=False)
     op.create_index(
         "ix_measurements_received_at_id_source", "measurements", ["received_at", "id", "source"], unique=False
     )
@@ -102,7 +97,7 @@ def downgrade() -> None:
     op.drop_table("refits")
     op.drop_table("champion")
     op.drop_index("ix_measurements_received_at_id_source", table_name="measurements")
-    op.drop_index("ix_measurements_identity", table_name="measurements")
+    op.drop_index("ix_measurements_model_key", table_name="measurements")
     op.drop_table("measurements")
     op.drop_table("leases")
     op.drop_table("fits")
