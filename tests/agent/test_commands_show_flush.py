@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import typer
-from machines import write_model
 from typer.testing import CliRunner
 
 from agent.commands_flush import flush
 from agent.commands_show import show
 from agent.spool import Spool
+from tests.agent.machines import write_model
 
 APP = typer.Typer()
 APP.command()(show)

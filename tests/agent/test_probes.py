@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from machines import write_machine, write_model
 
 from agent.probes import Facts, probe_all
 from app.schemas.spec import Spec
+from tests.agent.machines import write_machine, write_model
 
 COMMAND = ["vllm", "serve", "{model}", "-tp", "2", "--max-model-len", "4096"]
 

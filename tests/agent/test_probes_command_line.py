@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from machines import context
 
 from agent.probes import engine_arguments
 from agent.probes.command_line import EngineArguments, parse_command, parse_options, read_config
 from agent.probes.engine_arguments import engine_spec, gpu_count
 from app.schemas.spec import EngineSpec
+from tests.agent.machines import context
 
 WORDS = st.text(alphabet="abcdefghijklmnopqrstuvwxyz0123456789_./-", min_size=1, max_size=12)
 

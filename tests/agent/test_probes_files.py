@@ -5,13 +5,13 @@ import os
 from pathlib import Path
 
 import pytest
-from machines import context, write_machine, write_model, write_safetensors, write_tree
 
 from agent.probes import compile_cache, inspection_cache, kernel_caches, model, page_cache, tokenizer, versions
 from agent.probes.base import NoData
 from agent.probes.command_line import EngineArguments
 from agent.probes.folders import FolderSize, folder_size
 from agent.probes.model_files import ModelFiles, find_model_files, model_name, weight_files
+from tests.agent.machines import context, write_machine, write_model, write_safetensors, write_tree
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

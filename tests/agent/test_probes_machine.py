@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from machines import context, write_machine, write_model, write_tree
 
 from agent.probes import cpu, cpu_limits, gpu_amd, load, memory, node, storage
 from agent.probes.base import NoData
 from agent.probes.gpu_nvidia import visible_devices
+from tests.agent.machines import context, write_machine, write_model, write_tree
 
 
 def test_cpu_counts_physical_cores(tmp_path: Path) -> None:
