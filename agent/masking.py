@@ -25,8 +25,9 @@ _RULES = [
     # User and password in a URL; up to the last @, since a password may hold one of its own.
     (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s'\"]*@"), rf"\1{MASK}@"),
     # Home folders name a person; of any other path, the folders may.
+    (re.compile(r"(?i)\bfile://(?=/)"), "file:"),
     (re.compile(r"/(?:home|Users)/[^/\s'\",:;)\]}]+|/root(?=[/\s'\",:;)\]}]|$)"), "~"),
-    (re.compile(r"(?<![\w.:/~…-])/(?:[^/\s'\",:;)\]}]+/)+"), "…/"),
+    (re.compile(r"(?<![\w./~…-])/(?!/)(?:[^/\s'\",:;)\]}]+/)+"), "…/"),
 ]
 
 

@@ -3,6 +3,7 @@
 Nothing that names a person or opens a door is sent: no prompts, no tokens, no environment, of paths the last component.
 """
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -15,13 +16,15 @@ from pydantic import BaseModel, ValidationError
 
 from agent.masking import MASK, is_secret, mask
 from agent.probes import Facts
+from app.schemas.base import MAX_JSON_BYTES
 from app.schemas.spec import CacheSpec, EngineSpec, HardwareSpec, ModelSpec
 from app.stages import SIX_STAGES, Part
 
 __all__ = ["Failure", "Observed", "build_measurement"]
 
 MAX_TEXT = 2000  # An error line that says more than this says it at its beginning.
-MAX_ITEMS = 200  # With MAX_TEXT this keeps the facts under what the service takes, whatever a probe found.
+MAX_ITEMS = 200
+MAX_FACTS_BYTES = MAX_JSON_BYTES // 2  # Names and punctuation are not counted, hence the half.
 MAX_DEPTH = 8
 UNKNOWN = "unknown"
 _SECTIONS: dict[str, type[BaseModel]] = {
@@ -79,15 +82,17 @@ def build_measurement(
         "spec": spec,
         "source": "agent",
         "agent_version": agent_version(),
-        "facts": _clean(
-            {
-                **facts.facts,
-                "engine": further,
-                "probes": facts.probes,
-                "hook_seconds": assembled.hook_seconds,
-                "notes": list(assembled.notes),
-                **_failure(failure),
-            }
+        "facts": _bounded(
+            _clean(
+                {
+                    **facts.facts,
+                    "engine": further,
+                    "probes": facts.probes,
+                    "hook_seconds": assembled.hook_seconds,
+                    "notes": list(assembled.notes),
+                    **_failure(failure),
+                }
+            )
         ),
     }
 
@@ -128,6 +133,17 @@ def _valid(section: str, fields: dict[str, Any], further: dict[str, Any]) -> dic
     return fields
 
 
+def _bounded(facts: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the largest facts until the rest is within what the service takes."""
+    sizes = {name: len(json.dumps(value)) for name, value in facts.items()}
+    left_out = []
+    while sum(sizes.values()) > MAX_FACTS_BYTES:
+        left_out.append(max(sizes, key=lambda name: sizes[name]))
+        del sizes[left_out[-1]]
+    kept = {name: facts[name] for name in sizes}
+    return {**kept, "left_out": left_out} if left_out else kept
+
+
 def _failure(failure: Failure | None) -> dict[str, Any]:
     return {} if failure is None else {"failed_stage": failure.stage, "last_error": failure.last_error}
 
@@ -135,8 +151,10 @@ def _failure(failure: Failure | None) -> dict[str, Any]:
 def _clean(value: Any, depth: int = 0) -> Any:
     """Return ``value`` as JSON that Postgres can store, with secrets masked and paths cut to their last component."""
     match value:
-        case None | bool() | int():
+        case None | bool():
             return value
+        case int():
+            return value if abs(value) < 2**63 else None
         case float():
             return value if math.isfinite(value) else None
         case _ if depth >= MAX_DEPTH:

@@ -9,18 +9,18 @@ from app.errors import SettingsError
 __all__ = ["AgentSettings"]
 
 DEFAULT_URL = "http://127.0.0.1:8000"
-DEFAULT_SPOOL_MAX_BYTES = 64 * 2**20  # About ten thousand measurements of 6 KB: weeks of an outage.
-DEFAULT_SEND_SECONDS = (
-    60.0  # A service that restarts is back within a minute; a longer outage is what the spool is for.
-)
+# About ten thousand measurements of 6 KB: weeks of an outage.
+DEFAULT_SPOOL_MAX_BYTES = 64 * 2**20
+# A service that restarts is back within a minute; a longer outage is what the spool is for.
+DEFAULT_SEND_SECONDS = 60
 
 
 @dataclass(frozen=True)
 class AgentSettings:
     """Where measurements go, and where they wait until they can.
 
-    ``api_key`` is sent as a Bearer token; without one, no header is sent. ``send_seconds`` bounds all attempts of one
-    sending together.
+    ``api_key`` is sent as a Bearer token; without one, no header is sent. ``send_seconds`` bounds all
+    attempts at one request together.
     """
 
     url: str = DEFAULT_URL
@@ -38,7 +38,8 @@ class AgentSettings:
         return cls(
             url=_url(environment.get("COLDCAST_URL", DEFAULT_URL)),
             spool_dir=Path(environment.get("COLDCAST_SPOOL_DIR") or _default_spool(environment)),
-            spool_max_bytes=_whole(environment, "COLDCAST_SPOOL_MAX_BYTES", DEFAULT_SPOOL_MAX_BYTES),
+            spool_max_bytes=_whole(environment, "COLDCAST_SPOOL_MAX_BYTES", "bytes", DEFAULT_SPOOL_MAX_BYTES),
+            send_seconds=_whole(environment, "COLDCAST_SEND_SECONDS", "seconds", DEFAULT_SEND_SECONDS),
             api_key=_api_key(environment),
         )
 
@@ -49,10 +50,10 @@ def _url(value: str) -> str:
     return value.rstrip("/")
 
 
-def _whole(environment: Mapping[str, str], name: str, default: int) -> int:
+def _whole(environment: Mapping[str, str], name: str, unit: str, default: int) -> int:
     text = environment.get(name) or str(default)
     if not text.isascii() or not text.isdigit():
-        raise SettingsError(f"{name} must be a whole number of bytes, such as {default}.")
+        raise SettingsError(f"{name} must be a whole number of {unit}, such as {default}.")
     return int(text)
 
 

@@ -65,7 +65,7 @@ def cpu_key(name: str) -> str:
 
 
 def matching_cpus(name: str, known: Iterable[str]) -> list[str]:
-    """Return those of the ``known`` keys (see :func:`cpu_key`) that ``name`` can mean: the exact one, or all that fit."""
+    """Return those of the ``known`` keys (see :func:`cpu_key`) that ``name`` can mean: the exact one, or all."""
     key, keys = cpu_key(name), sorted(set(known))
     if key in keys:
         return [key]

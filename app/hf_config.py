@@ -1,6 +1,7 @@
 """Hugging Face config.json → facts of a model. Pure functions; what a config does not say is left out."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,9 @@ _COUNTS: dict[str, tuple[str, ...]] = {
     "num_experts_per_token": ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "top_k_experts"),
 }
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
-_LIMIT = 10_000_000
+_MAX_COUNT = 10_000_000
+_MAX_LAYERS = 10_000
+_LABEL = re.compile(r"[^\x00-\x20\x7f]([^\x00-\x1f\x7f]{0,62}[^\x00-\x20\x7f])?")
 _BITS_OF_DTYPE = {"float64": 64, "float32": 32, "float16": 16, "bfloat16": 16, "float8_e4m3fn": 8, "int8": 8}
 
 
@@ -31,6 +34,8 @@ def model_facts(config: Mapping[str, Any]) -> dict[str, Any]:
         value = next((number for name in names if (number := _count(text.get(name))) is not None), None)
         if value is not None:
             facts[fact] = value
+    if facts.get("num_layers", 0) > _MAX_LAYERS:
+        del facts["num_layers"]
     if facts.get("num_experts", 0) <= 1:
         facts.pop("num_experts", None)
         facts.pop("num_experts_per_token", None)
@@ -49,13 +54,13 @@ def _count(value: Any) -> int | None:
         value = value[0]
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
-    return int(value) if 0 <= value <= _LIMIT else None
+    return int(value) if 0 <= value <= _MAX_COUNT else None
 
 
 def _layer_kinds(text: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, int]:
     """Count the layers by kind: attention, state space, mixture of experts."""
     layers = facts.get("num_layers")
-    if not layers or layers > 10_000:
+    if not layers:
         return {}
     mamba = _mamba_layers(text, layers)
     kinds = {"num_attention_layers": layers - mamba, "num_mamba_layers": mamba}
@@ -87,7 +92,7 @@ def _moe_layers(text: Mapping[str, Any], layers: int) -> int:
 
 
 def _names(config: Mapping[str, Any], text: Mapping[str, Any]) -> dict[str, str]:
-    """Find architecture, data type and quantization; a name longer than a label is no name."""
+    """Find architecture, data type and quantization; what is no label is no name."""
     architectures = config.get("architectures")
     quantization = config.get("quantization_config") or text.get("quantization_config")
     names = {
@@ -95,7 +100,8 @@ def _names(config: Mapping[str, Any], text: Mapping[str, Any]) -> dict[str, str]
         "dtype": text.get("dtype") or text.get("torch_dtype"),
         "quantization": quantization.get("quant_method") if isinstance(quantization, Mapping) else None,
     }
-    return {k: v.removeprefix("torch.") for k, v in names.items() if isinstance(v, str) and 0 < len(v) <= 64}
+    told = {fact: name.removeprefix("torch.") for fact, name in names.items() if isinstance(name, str)}
+    return {fact: name for fact, name in told.items() if _LABEL.fullmatch(name)}
 
 
 def bits_per_weight(dtype: str | None, quantization: str | None) -> float:

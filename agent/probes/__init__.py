@@ -110,5 +110,5 @@ def _timed(facts: Facts, name: str, without: Result, read: Callable[[], Result])
 def _add(facts: Facts, name: str, found: Found) -> None:
     for section, fields in found.spec.items():
         facts.spec.setdefault(section, {}).update(fields)
-    if found.facts:
-        facts.facts[name] = dict(found.facts)
+    if known := {fact: value for fact, value in found.facts.items() if value is not None}:
+        facts.facts[name] = known

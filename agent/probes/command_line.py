@@ -26,10 +26,39 @@ _SHORT = {
     "O": "compilation_config",
 }
 # Options without a value; those that begin alike need no line of their own (see _is_flag).
-_FLAGS = frozenset(("enforce_eager", "trust_remote_code", "async_scheduling", "headless", "calculate_kv_scales"))
+_FLAGS = frozenset(
+    [
+        "aggregate_engine_logging",
+        "async_scheduling",
+        "calculate_kv_scales",
+        "data_parallel_external_lb",
+        "data_parallel_hybrid_lb",
+        "dpe",
+        "dph",
+        "enforce_eager",
+        "ep",
+        "fully_sharded_loras",
+        "headless",
+        "language_model_only",
+        "numa_bind",
+        "trust_remote_code",
+    ]
+)
 _FLAG_BEGINNINGS = ("enable_", "disable_", "no_", "skip_", "use_", "return_")
 _LISTS = frozenset(
-    ("served_model_name", "cudagraph_capture_sizes", "cuda_graph_sizes", "api_key", "lora_modules", "middleware")
+    [
+        "allowed_media_domains",
+        "api_key",
+        "cpu_offload_params",
+        "cuda_graph_sizes",
+        "cudagraph_capture_sizes",
+        "ignore_patterns",
+        "logits_processors",
+        "lora_modules",
+        "numa_bind_cpus",
+        "numa_bind_nodes",
+        "served_model_name",
+    ]
 )
 _MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
 

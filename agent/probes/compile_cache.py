@@ -31,7 +31,7 @@ def probe(context: Context) -> Found:
 
 
 def _state(context: Context, files: int) -> CompileCache | None:
-    if context.environment.get("VLLM_DISABLE_COMPILE_CACHE", "0").lower() in ("1", "true"):
+    if context.environment.get("VLLM_DISABLE_COMPILE_CACHE", "0") != "0":
         return CompileCache.DISABLED
     return CompileCache.COLD if files == 0 else None
 

@@ -28,12 +28,12 @@ def cache_root(environment: Mapping[str, str]) -> Path:
     return Path(environment.get("XDG_CACHE_HOME") or home_of(environment) / ".cache") / "vllm"
 
 
-def folder_size(folder: Path) -> FolderSize:
-    """Count the files below ``folder``, at most ``MAX_FILES``; what vanishes meanwhile counts nothing."""
+def folder_size(folder: Path, max_files: int = MAX_FILES) -> FolderSize:
+    """Count the files below ``folder``, at most ``max_files``; what vanishes meanwhile counts nothing."""
     files = size = 0
     for parent, _, names in os.walk(folder):
         for name in names:
-            if files == MAX_FILES:
+            if files == max_files:
                 return FolderSize(files, size, whole=False)
             try:
                 size += os.lstat(os.path.join(parent, name)).st_size

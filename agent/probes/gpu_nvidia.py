@@ -51,7 +51,12 @@ def _by_uuid(entry: str, uuids: Sequence[str]) -> int | None:
 def _visible(variable: str | None) -> list[tuple[str, int | None]]:
     handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
     devices = visible_devices(variable, [_text(pynvml.nvmlDeviceGetUUID(handle)) for handle in handles])
-    chosen = [handles[d] if isinstance(d, int) else pynvml.nvmlDeviceGetHandleByUUID(d) for d in devices]
+    chosen = []
+    for device in devices:
+        try:
+            chosen.append(handles[device] if isinstance(device, int) else pynvml.nvmlDeviceGetHandleByUUID(device))
+        except pynvml.NVMLError_NotFound:
+            break  # A slice that is gone, which CUDA will not find either.
     return [(_text(pynvml.nvmlDeviceGetName(handle)), _memory(handle)) for handle in chosen]
 
 

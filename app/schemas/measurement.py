@@ -16,13 +16,14 @@ from pydantic import (
     model_validator,
 )
 
-from app.schemas.base import FreeJson, Label, PastDatetime, Seconds, Tolerant
+from app.schemas.base import FreeJson, Label, PastDatetime, Seconds, Tolerant, field_error, require_json
 from app.schemas.prediction import MAX_BATCH
 from app.schemas.problem import OrProblem
 from app.schemas.spec import CacheSpec, EngineSpec, HardwareSpec, ModelSpec, Spec, named
 from app.stages import PARTS_OF, SIX_STAGES, Part, Stage
 
 __all__ = [
+    "ID_PATTERN",
     "Measurement",
     "MeasurementBatch",
     "Outcome",
@@ -32,6 +33,7 @@ __all__ = [
     "canonical_digest",
 ]
 
+ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
 SLACK_SECONDS = 0.5  # Clocks of several processes and whole-second log stamps put this much into a sum.
 SLACK_SHARE = 0.01
 _KEEP_UNKNOWN = ConfigDict(extra="allow")
@@ -143,9 +145,7 @@ class ReportedSpec(Spec):
 class Measurement(Tolerant):
     """One startup: its spec, its stage seconds, its total."""
 
-    id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")] = Field(
-        examples=["0192f0c1-7d3c-7c5e-9a54-3d1b7c2a9f10"]
-    )
+    id: Annotated[str, StringConstraints(pattern=ID_PATTERN)] = Field(examples=["0192f0c1-7d3c-7c5e-9a54-3d1b7c2a9f10"])
     """Chosen by the reporter, once for a startup (a UUID); sending it again changes nothing."""
     started_at: PastDatetime
     """When the engine was started, with a zone."""
@@ -166,13 +166,14 @@ class Measurement(Tolerant):
     facts: FreeJson = Field(default_factory=dict)
     """Anything else about the startup; kept, never fitted."""
 
-    _digest: str = PrivateAttr()
+    _sent: dict[str, Any] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="wrap")
     @classmethod
-    def _remember_digest(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _remember_what_was_sent(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        require_json(data)
         measurement = handler(data)
-        measurement._digest = canonical_digest(data) if isinstance(data, dict) else measurement._digest
+        measurement._sent = data if isinstance(data, dict) else measurement._sent
         return measurement
 
     @model_validator(mode="after")
@@ -182,17 +183,23 @@ class Measurement(Tolerant):
             parts = sum(self.part_seconds.get(part, 0.0) for part in PARTS_OF[stage])
             seconds = self.stage_seconds.get(stage)
             if seconds is not None and parts > seconds + _slack(seconds):
-                raise ValueError(f"the parts of {stage} sum to {parts:g} s, more than its {seconds:g} s")
+                raise field_error(f"the parts of {stage} sum to {parts:g} s, more than its {seconds:g} s", ("parts",))
             spent += parts if seconds is None else seconds
         spent += sum(self.part_seconds.get(part, 0.0) for part in PARTS_OF[Stage.OTHER] if part is not Part.UNACCOUNTED)
         if spent > self.total_seconds + _slack(self.total_seconds):
-            raise ValueError(f"the stages sum to {spent:g} s, more than total_seconds = {self.total_seconds:g} s")
+            advice = f"the stages sum to {spent:g} s, more than total_seconds = {self.total_seconds:g} s"
+            raise field_error(advice, ("stages",))
         return self
+
+    @property
+    def sent(self) -> dict[str, Any]:
+        """The fields as the reporter sent them."""
+        return self._sent
 
     @property
     def digest(self) -> str:
         """SHA-256 of the fields as the reporter sent them, in canonical form."""
-        return self._digest
+        return canonical_digest(self._sent)
 
     @property
     def stage_seconds(self) -> dict[Stage, float]:

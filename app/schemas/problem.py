@@ -3,7 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from app.errors import ColdcastError, FieldError, InvalidInput
 
@@ -11,6 +19,7 @@ __all__ = ["PROBLEM_TYPE_PREFIX", "FieldProblem", "OrProblem", "Problem", "inval
 
 PROBLEM_TYPE_PREFIX = "urn:coldcast:problem:"
 _MAX_FIELDS = 50  # A body of ten thousand mistakes needs no list of all of them.
+_MAX_STEP = 256
 _ADVICE = {
     "missing": "is required",
     "extra_forbidden": "is not a field that this version knows: check its spelling or leave it out",
@@ -48,6 +57,13 @@ class Problem(BaseModel):
     candidates: list[str] = []
     """The names that an ambiguous one could mean."""
 
+    _item_id: str | None = PrivateAttr(None)
+
+    @property
+    def item_id(self) -> str | None:
+        """The id of the item of a batch that this problem stands for, where it has a readable one."""
+        return self._item_id
+
 
 def problem_of(error: ColdcastError) -> Problem:
     """Return the problem that says ``error`` on the wire."""
@@ -64,15 +80,21 @@ def problem_of(error: ColdcastError) -> Problem:
 def invalid_input(errors: ValidationError | Sequence[Mapping[str, Any]]) -> InvalidInput:
     """Turn pydantic's errors into one that names each field and what to do about it."""
     rows = errors.errors(include_url=False, include_input=False) if isinstance(errors, ValidationError) else errors
-    fields = [FieldError(_pointer(row["loc"]), _advice(row)) for row in rows[:_MAX_FIELDS]]
+    fields = [FieldError(_pointer(row), _advice(row)) for row in rows[:_MAX_FIELDS]]
     first = "; ".join(f"{f.pointer or 'the body'} {f.detail}" for f in fields[:3])
     more = f" (and {len(rows) - 3} more)" if len(rows) > 3 else ""
     return InvalidInput(f"Correct and send again: {first}{more}.", errors=fields)
 
 
-def _pointer(location: Sequence[str | int]) -> str:
-    escaped = (str(step).replace("~", "~0").replace("/", "~1") for step in location)
-    return "".join(f"/{step}" for step in escaped)
+def _pointer(row: Mapping[str, Any]) -> str:
+    location = [*row["loc"], *row.get("ctx", {}).get("path", ())]
+    return "".join(f"/{_step(step)}" for step in location)
+
+
+def _step(step: str | int) -> str:
+    """Escape a step of a pointer; it is the sender's, so it may be of any length and hold lone surrogates."""
+    text = str(step)[:_MAX_STEP].encode(errors="backslashreplace").decode()
+    return text.replace("~", "~0").replace("/", "~1")
 
 
 def _advice(row: Mapping[str, Any]) -> str:
@@ -84,7 +106,10 @@ def _keep_problem(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
     try:
         return handler(value)
     except ValidationError as error:
-        return problem_of(invalid_input(error))
+        problem = problem_of(invalid_input(error))
+        if isinstance(value, dict) and isinstance(item_id := value.get("id"), str) and item_id.isprintable():
+            problem._item_id = item_id[:128]
+        return problem
 
 
 Item = TypeVar("Item")

@@ -3,9 +3,9 @@
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StringConstraints
 
-from app.schemas.base import Bytes, Count, Fraction, FreeJson, Label, Name, Strict
+from app.schemas.base import NUMBER, Bytes, Count, Fraction, FreeJson, Label, Name, Strict
 
 __all__ = [
     "CacheSpec",
@@ -77,17 +77,17 @@ class ModelSpec(Strict):
     """Hub revision; left out, it matches any."""
     weight_bytes: Bytes | None = Field(None, examples=[16060522496])
     """Bytes of the weight files as they lie on storage."""
-    num_parameters: Annotated[int, Field(ge=0, le=10**14)] | None = None
+    num_parameters: Annotated[int, Field(ge=0, le=10**14), NUMBER] | None = None
     """Number of parameters; used with dtype and quantization where weight_bytes is not known."""
     num_weight_files: Count | None = None
     """Number of weight files (shards)."""
-    num_layers: Annotated[int, Field(ge=0, le=10_000)] | None = Field(None, examples=[32])
+    num_layers: Annotated[int, Field(ge=0, le=10_000), NUMBER] | None = Field(None, examples=[32])
     """Decoder layers of every kind."""
-    num_attention_layers: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    num_attention_layers: Annotated[int, Field(ge=0, le=10_000), NUMBER] | None = None
     """Layers with attention; all of them where not given."""
-    num_mamba_layers: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    num_mamba_layers: Annotated[int, Field(ge=0, le=10_000), NUMBER] | None = None
     """Layers with a Mamba or other state-space mixer; 0 where not given."""
-    num_moe_layers: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    num_moe_layers: Annotated[int, Field(ge=0, le=10_000), NUMBER] | None = None
     """Layers whose feed-forward block is a mixture of experts."""
     hidden_size: Count | None = None
     """Width of the hidden state."""
@@ -124,15 +124,15 @@ class HardwareSpec(Strict):
 
     gpu: Name = Field(examples=["NVIDIA H100 NVL"])
     """GPU name as NVML or people write it."""
-    gpu_count: Annotated[int, Field(ge=1, le=1024)] | None = None
+    gpu_count: Annotated[int, Field(ge=1, le=1024), NUMBER] | None = None
     """GPUs that the engine uses."""
     gpu_memory_bytes: Bytes | None = None
     """Memory of one GPU."""
     cpu: Name | None = Field(None, examples=["AMD EPYC 9354"])
     """CPU name as /proc/cpuinfo or people write it."""
-    cpu_cores: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    cpu_cores: Annotated[int, Field(ge=1, le=100_000), NUMBER] | None = None
     """Physical cores of the machine."""
-    cpu_quota_cores: Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)] | None = None
+    cpu_quota_cores: Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False), NUMBER] | None = None
     """Cores that the engine may use (cgroup quota and affinity); null without a limit."""
     cpu_busy_fraction: Fraction | None = None
     """Share of the cores that other work keeps busy."""
@@ -151,25 +151,25 @@ class EngineSpec(Strict):
         Field(None, examples=["0.10.1.1"])
     )
     """vLLM version."""
-    tensor_parallel_size: Annotated[int, Field(ge=1, le=1024)] | None = None
+    tensor_parallel_size: Annotated[int, Field(ge=1, le=1024), NUMBER] | None = None
     """Ranks of tensor parallelism; 1 where not given."""
-    pipeline_parallel_size: Annotated[int, Field(ge=1, le=1024)] | None = None
+    pipeline_parallel_size: Annotated[int, Field(ge=1, le=1024), NUMBER] | None = None
     """Ranks of pipeline parallelism; 1 where not given."""
-    enforce_eager: bool | None = None
+    enforce_eager: StrictBool | None = None
     """No torch.compile and no CUDA graphs; false where not given."""
-    optimization_level: Annotated[int, Field(ge=0, le=3)] | None = None
+    optimization_level: Annotated[int, Field(ge=0, le=3), NUMBER] | None = None
     """vLLM's -O level; null for the version's default."""
     load_format: Label | None = None
     """Weight loader (auto, safetensors, dummy, runai_streamer, tensorizer, …); auto where not given."""
-    num_cudagraph_sizes: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    num_cudagraph_sizes: Annotated[int, Field(ge=0, le=10_000), NUMBER] | None = None
     """Batch sizes that CUDA graphs are captured for; the version's rule where not given."""
-    num_cudagraphs: Annotated[int, Field(ge=0, le=100_000)] | None = None
+    num_cudagraphs: Annotated[int, Field(ge=0, le=100_000), NUMBER] | None = None
     """CUDA graphs captured over all modes, where the resolved configuration tells; else the version's rule."""
-    max_num_seqs: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    max_num_seqs: Annotated[int, Field(ge=1, le=1_000_000), NUMBER] | None = None
     """Sequences in one batch at most."""
-    max_num_batched_tokens: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+    max_num_batched_tokens: Annotated[int, Field(ge=1, le=100_000_000), NUMBER] | None = None
     """Tokens in one batch at most: the size of the profiling run."""
-    max_model_len: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+    max_model_len: Annotated[int, Field(ge=1, le=100_000_000), NUMBER] | None = None
     """Longest sequence, tokens."""
     model_runner: ModelRunner | None = None
     """Which of vLLM's two model runners is in use."""

@@ -1,0 +1,1 @@
+"""What `coldcast` can do, one file a command."""

@@ -1,0 +1,63 @@
+"""Live error: how the predictions that were stored before each measurement fared against it. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from scipy.stats import binomtest
+
+from app.database.catalogue import PredictedMeasurement
+from app.schemas.fits import LiveError
+from app.schemas.measurement import Measurement
+from app.schemas.records import StoredPrediction
+from app.stages import Stage
+
+__all__ = ["STATED_COVERAGE", "live_errors"]
+
+STATED_COVERAGE = 0.90  # What the bounds promise.
+DRIFT_PROBABILITY = 0.001  # With 100 groups watched all day a false alarm comes about once in ten windows.
+SHORT_SECONDS = 1.0  # Stages under a second are mostly clock resolution: they are shown, but raise no drift.
+
+
+@dataclass(frozen=True)
+class _Test:
+    measured: float
+    predicted: float
+    lower: float
+    upper: float
+
+
+def live_errors(measurements: Iterable[PredictedMeasurement]) -> list[LiveError]:
+    """Return error, bias and coverage per GPU, engine version and stage (None: the total), seconds."""
+    groups: dict[tuple[str, str, Stage | None], list[_Test]] = defaultdict(list)
+    for row in measurements:
+        for stage, test in _tests(row):
+            groups[row.gpu, row.engine_minor, stage].append(test)
+    ordered = sorted(groups.items(), key=lambda item: (*item[0][:2], item[0][2] or ""))
+    return [_score(gpu, version, stage, tests) for (gpu, version, stage), tests in ordered]
+
+
+def _tests(row: PredictedMeasurement) -> Iterable[tuple[Stage | None, _Test]]:
+    measurement = Measurement.model_validate(row.content)
+    stored = StoredPrediction.model_validate(row.prediction)
+    yield None, _Test(measurement.total_seconds, stored.total_seconds, stored.lower_seconds, stored.upper_seconds)
+    for stage, seconds in measurement.stage_seconds.items():
+        if stage in stored.stages:
+            yield stage, _Test(seconds, *stored.stages[stage])
+
+
+def _score(gpu: str, version: str, stage: Stage | None, tests: Sequence[_Test]) -> LiveError:
+    shares = [abs(t.predicted - t.measured) / t.measured for t in tests if t.measured > 0]
+    inside = sum(t.lower <= t.measured <= t.upper for t in tests)
+    long = sum(t.measured for t in tests) >= SHORT_SECONDS * len(tests)
+    chance = binomtest(inside, len(tests), STATED_COVERAGE, alternative="less").pvalue
+    return LiveError(
+        gpu=gpu,
+        engine_version=version,
+        stage=stage,
+        measurements=len(tests),
+        mean_absolute_percentage_error=sum(shares) / len(shares) if shares else None,
+        bias_seconds=sum(t.predicted - t.measured for t in tests) / len(tests),
+        coverage=inside / len(tests),
+        drifting=bool(long and chance < DRIFT_PROBABILITY),
+    )

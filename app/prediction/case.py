@@ -1,0 +1,88 @@
+"""The case: a spec with every fact filled in, as features and effects read it."""
+
+from dataclasses import dataclass, field
+
+from app.stages import Part
+
+__all__ = ["COMPILED_PARTS", "Case", "HardwareKey"]
+
+COMPILED_PARTS = frozenset((Part.DYNAMO_TRANSFORM, Part.GRAPH_COMPILE, Part.GRAPH_LOAD, Part.KV_CACHE_PROFILING))
+"""The parts that the compile cache tells apart: the profiling run is longer where it compiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareKey:
+    """Identity of hardware, normalised; None where nobody said."""
+
+    gpu: str
+    gpu_count: int | None = None
+    cpu: str | None = None
+    cpu_cores: int | None = None
+    storage: str | None = None
+    node: str | None = None
+
+    def text(self) -> str:
+        """Return the identity as one string, the key of this hardware's effects."""
+        fields = (self.gpu, self.gpu_count, self.cpu, self.cpu_cores, self.storage, self.node)
+        return "/".join("" if value is None else str(value) for value in fields)
+
+
+@dataclass(slots=True)
+class Case:
+    """Every number that a feature reads. Shares lie in 0..1; a state that nobody knows is half of each."""
+
+    model: str
+    """Identity of the model."""
+    hardware: HardwareKey
+    own: bool
+    """Whether to read the effects that only the operator's own measurements have."""
+    weight_bytes: float
+    layers: float
+    attention_layers: float
+    mamba_layers: float
+    moe_layers: float
+    experts: float
+    tokenizer_bytes: float
+    graph_bytes: float
+    quantized: bool
+    architecture: str
+    version: tuple[int, ...]
+    """Major and minor version of the engine."""
+    ranks: float
+    """Worker processes: tensor x pipeline parallel."""
+    tensor_parallel: float
+    compiled: bool
+    """Whether torch.compile is on."""
+    captured: bool
+    """Whether CUDA graphs are captured."""
+    capture_sizes: float
+    graphs: float
+    batched_tokens: float
+    load_format: str
+    weights: str
+    """State of the weights; ``unknown`` where nobody knows."""
+    compile: str
+    """State of the compile cache; ``off`` without torch.compile."""
+    inspection: str
+    disk_share: float
+    """Share of the weight bytes that is read from disk."""
+    network_share: float
+    page_share: float
+    """Share of the weight bytes that passes through memory at all: 0 where they lie on the GPU."""
+    cold_share: float
+    """1 where torch.compile compiles."""
+    inspection_share: float
+    """1 where the model class is inspected in a process of its own."""
+    busy: float
+    """Work of others on the cores, 0..1."""
+    assumed: list[str] = field(default_factory=list)
+
+    def cell(self, part: Part) -> str:
+        """Return the part together with the condition that makes it another thing: cache state, load format."""
+        if part is Part.WEIGHT_LOADING:
+            return f"{part}|{self.weights}|{self.load_format}"
+        if part in COMPILED_PARTS:
+            return f"{part}|{self.compile}"
+        if part is Part.MODEL_INSPECTION:
+            return f"{part}|{self.inspection}"
+        return part.value

@@ -1,0 +1,291 @@
+"""The resolver: spec + catalogue → case. What a spec leaves open is filled in here, and listed."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.errors import AmbiguousHardware, FieldError, UnknownModel
+from app.hardware_names import cpu_key, match_gpu, matching_cpus
+from app.hf_config import bits_per_weight
+from app.prediction.case import Case, HardwareKey
+from app.prediction.catalogue import (
+    Catalogue,
+    Identity,
+    KnownHardware,
+    KnownModel,
+    Names,
+    choose,
+    facts_of,
+    hardware_key,
+    identity_of,
+    most_common_version,
+    states_of,
+)
+from app.prediction.engine_rules import capture_sizes, graphs_captured, minor_version
+from app.prediction.observation import Observation
+from app.schemas.spec import Spec
+
+__all__ = ["Resolved", "Resolver"]
+
+DEFAULT_VERSION = "0.10.1.1"  # The version of the paper, where nothing at all is known.
+DEFAULT_BATCHED_TOKENS = 8192
+TOKENIZER_BYTES_PER_ENTRY = 60.0  # The paper's tokenizers: 47 (Qwen) to 72 (Gemma), gpt-oss 140.
+GRAPH_BYTES_PER_LAYER = 32_000.0  # The paper's graphs: 26 to 39 KiB a layer; 17 to 22 without gates or attention.
+TYPICAL_VOCABULARY = 100_000.0
+# A dense decoder has about 12 layers x hidden^2 parameters, and hidden is about 128 x layers: 7e9 makes 33 layers.
+PARAMETERS_PER_CUBED_LAYER = 12.0 * 128**2
+STANDARD_FORMATS = frozenset(("auto", "safetensors", "hf", "pt"))
+Facts = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Resolved:
+    """A case, and what it stands on."""
+
+    case: Case
+    model: KnownModel | None
+    hardware: KnownHardware | None
+    same_hardware: bool
+    """Whether ``hardware`` is the very one asked for, not just the nearest."""
+
+
+class Resolver:
+    """Fills specs in from a catalogue."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._names = Names({model.name for model in catalogue.models}, catalogue.aliases)
+        self._models: dict[str, dict[Identity, KnownModel]] = defaultdict(dict)
+        for model in catalogue.models:
+            self._models[model.name.lower()][model.revision, model.dtype, model.quantization] = model
+        self._hardware = catalogue.hardware
+        self._by_key = {known.key: known for known in catalogue.hardware}
+        self._by_gpu: dict[str, list[KnownHardware]] = defaultdict(list)
+        for known in catalogue.hardware:
+            self._by_gpu[known.key.gpu].append(known)
+        self._version = most_common_version(catalogue.hardware) or DEFAULT_VERSION
+
+    def measured(self, observation: Observation) -> Resolved:
+        """Resolve the spec of a measurement: its hardware is what it says, its unknown states stay unknown."""
+        known = self._by_key[hardware_key(observation.spec)]
+        resolved = self._resolve(observation.spec, known, known.key, same=True, strict=False)
+        resolved.case.own = not observation.reference
+        return resolved
+
+    def asked(self, spec: Spec) -> Resolved:
+        """Resolve the spec of a request.
+
+        Raises UnknownModel and AmbiguousHardware.
+        """
+        assumed: list[str] = []
+        key = self._matched(spec)
+        known, same = self._nearest(key, spec, assumed)
+        resolved = self._resolve(spec, known, known.key if known else key, same=same, strict=True)
+        resolved.case.assumed[:0] = assumed
+        return resolved
+
+    def _matched(self, spec: Spec) -> HardwareKey:
+        """Replace the names of GPU and CPU by those that the catalogue knows them under."""
+        key = hardware_key(spec)
+        gpus = match_gpu(spec.hardware.gpu, self._by_gpu)
+        if len(gpus) > 1:
+            names = sorted({known.gpu_name for gpu in gpus for known in self._by_gpu[gpu]})
+            raise _ambiguous("gpu", spec.hardware.gpu, names)
+        gpu = gpus[0] if gpus else key.gpu
+        cpu = self._matched_cpu(spec.hardware.cpu, gpu) if spec.hardware.cpu else None
+        return replace(key, gpu=gpu, cpu=cpu)
+
+    def _matched_cpu(self, name: str, gpu: str) -> str:
+        for machines in (self._by_gpu.get(gpu, []), self._hardware):
+            cpus = matching_cpus(name, (known.key.cpu for known in machines if known.key.cpu))
+            if len(cpus) > 1:
+                names = sorted({known.cpu_name or "" for known in machines if known.key.cpu in cpus})
+                raise _ambiguous("cpu", name, names)
+            if cpus:
+                return cpus[0]
+        return cpu_key(name)
+
+    def _nearest(self, key: HardwareKey, spec: Spec, assumed: list[str]) -> tuple[KnownHardware | None, bool]:
+        """Find the known hardware that is nearest to ``key``; what is not given matches any."""
+        given_count = spec.hardware.gpu_count is not None or spec.engine.tensor_parallel_size is not None
+        if not given_count:
+            key = replace(key, gpu_count=None)
+        alike = [
+            known
+            for known in self._by_gpu.get(key.gpu, [])
+            if key.cpu in (None, known.key.cpu) or known.key.cpu is None
+            if key.node in (None, known.key.node)
+        ]
+        if not alike:
+            assumed.append(f"hardware.gpu: {spec.hardware.gpu} with these parts was never seen; other hardware answers")
+            return None, False
+        best = max(
+            alike, key=lambda known: (-_differences(key, known.key), known.own, known.measurements, str(known.key))
+        )
+        if key.cpu is None and best.cpu_name:
+            assumed.append(f"hardware.cpu: {best.cpu_name}, which this GPU was seen with")
+        if key.storage is None and best.key.storage:
+            assumed.append(f"hardware.storage: {best.key.storage}, which this hardware was seen with")
+        return best, _differences(key, best.key) == 0
+
+    def _resolve(
+        self, spec: Spec, known: KnownHardware | None, key: HardwareKey, *, same: bool, strict: bool
+    ) -> Resolved:
+        assumed: list[str] = []
+        model = self._model(spec)
+        facts = self._facts(spec, model, assumed, strict=strict)
+        version = spec.engine.version
+        if version is None:
+            version = most_common_version([known] if known and known.versions else self._hardware) or self._version
+            assumed.append(f"engine.version: {version}, the one seen most often")
+        name = (
+            model.key()
+            if model
+            else "/".join((self._names.canonical(spec.model.name), *map(str, identity_of(spec.model))))
+        )
+        case = _case(spec, facts, name, key, minor_version(version), assumed)
+        return Resolved(case, model, known, same)
+
+    def _model(self, spec: Spec) -> KnownModel | None:
+        known = self._models.get(self._names.canonical(spec.model.name), {})
+        identity = choose(identity_of(spec.model), {i: model.measurements for i, model in known.items()})
+        return known[identity] if identity else None
+
+    def _facts(self, spec: Spec, model: KnownModel | None, assumed: list[str], *, strict: bool) -> Facts:
+        """Merge what is known of a model with what the spec says of it; the spec wins."""
+        told = facts_of(spec.model)
+        if strict and model is None and not (told.keys() & {"weight_bytes", "num_parameters", "num_layers"}):
+            raise UnknownModel(
+                f"Nobody has measured {spec.model.name}: send weight_bytes and num_layers at least, or its config.",
+                errors=[FieldError("/model", "send weight_bytes and num_layers at least, or config")],
+            )
+        facts = {**(model.facts if model else {}), **told}
+        _, dtype, quantization = identity_of(spec.model)
+        facts["quantization"] = quantization or (model.quantization if model else None)
+        facts["dtype"] = dtype or (model.dtype if model else None)
+        return _completed(facts, assumed)
+
+
+def _ambiguous(field: str, name: str, candidates: Sequence[str]) -> AmbiguousHardware:
+    return AmbiguousHardware(
+        f"{name} can be any of: {', '.join(candidates)}. Send one of them.",
+        errors=[FieldError(f"/hardware/{field}", "send one of the candidates")],
+        candidates=candidates,
+    )
+
+
+def _differences(key: HardwareKey, known: HardwareKey) -> int:
+    """Count the fields that are given and are another in ``known``; what ``known`` does not say counts too."""
+    pairs = ((getattr(key, name), getattr(known, name)) for name in HardwareKey.__slots__)
+    return sum(1 for asked, seen in pairs if asked is not None and asked != seen)
+
+
+def _completed(facts: Facts, assumed: list[str]) -> Facts:
+    """Impute the facts that features need and nobody gave, each from those that are known."""
+
+    def assume(name: str, value: float, why: str) -> None:
+        if facts.get(name) is None:
+            facts[name] = value
+            assumed.append(f"model.{name}: {value:.3g}, {why}")
+
+    bits = bits_per_weight(facts["dtype"], facts["quantization"])
+    if facts.get("weight_bytes") is None and facts.get("num_parameters") is None:
+        shape = _dense_parameters(facts)
+        assume("num_parameters", shape, "from the number and width of its layers")
+    assume("weight_bytes", (facts.get("num_parameters") or 0) * bits / 8, "from its parameters and their type")
+    parameters = facts.get("num_parameters") or facts["weight_bytes"] * 8 / bits
+    assume("num_layers", (parameters / PARAMETERS_PER_CUBED_LAYER) ** (1 / 3), "from its weight bytes")
+    assume("vocab_size", TYPICAL_VOCABULARY, "a typical vocabulary")
+    assume("tokenizer_bytes", facts["vocab_size"] * TOKENIZER_BYTES_PER_ENTRY, "from the size of its vocabulary")
+    mamba = min(facts.get("num_mamba_layers") or 0, facts["num_layers"])
+    attention = facts.get("num_attention_layers")
+    facts["num_mamba_layers"] = mamba
+    facts["num_attention_layers"] = facts["num_layers"] - mamba if attention is None else attention
+    if facts.get("num_experts") and facts.get("num_moe_layers") is None:
+        facts["num_moe_layers"] = facts["num_layers"]
+    layers = facts["num_layers"] - 0.4 * mamba
+    assume("compiled_graph_bytes", GRAPH_BYTES_PER_LAYER * layers, "from its layers; known only after a first start")
+    return facts
+
+
+def _dense_parameters(facts: Facts) -> float:
+    layers, hidden = facts.get("num_layers") or 32, facts.get("hidden_size")
+    hidden = hidden or 128 * layers
+    width = facts.get("intermediate_size") or 4 * hidden
+    experts = max(1, facts.get("num_experts") or 1)
+    return float(layers * hidden * (4 * hidden + 3 * width * experts) + 2 * hidden * (facts.get("vocab_size") or 1e5))
+
+
+def _case(spec: Spec, facts: Facts, model: str, key: HardwareKey, version: tuple[int, ...], assumed: list[str]) -> Case:
+    engine, weights = spec.engine, facts["weight_bytes"]
+    tensor_parallel = engine.tensor_parallel_size or 1
+    compiled = not engine.enforce_eager and engine.optimization_level != 0
+    sizes = engine.num_cudagraph_sizes
+    if sizes is None:
+        sizes = len(capture_sizes(version, engine.max_num_seqs, engine.max_num_batched_tokens))
+    graphs = engine.num_cudagraphs
+    if graphs is None:
+        graphs = graphs_captured(version, sizes, engine.max_num_seqs, engine.optimization_level)
+    load_format = (engine.load_format or "auto").lower()
+    case = Case(
+        model=model,
+        hardware=key,
+        own=True,
+        weight_bytes=float(weights),
+        layers=float(facts["num_layers"]),
+        attention_layers=float(facts["num_attention_layers"]),
+        mamba_layers=float(facts["num_mamba_layers"]),
+        moe_layers=float(min(facts.get("num_moe_layers") or 0, facts["num_layers"])),
+        experts=float(facts.get("num_experts") or 0),
+        tokenizer_bytes=float(facts["tokenizer_bytes"]),
+        graph_bytes=float(facts["compiled_graph_bytes"]),
+        quantized=bool(facts["quantization"]),
+        architecture=facts.get("architecture") or "",
+        version=version,
+        ranks=float(tensor_parallel * (engine.pipeline_parallel_size or 1)),
+        tensor_parallel=float(tensor_parallel),
+        compiled=compiled,
+        captured=compiled and graphs > 0,
+        capture_sizes=float(sizes),
+        graphs=float(graphs),
+        batched_tokens=float(engine.max_num_batched_tokens or DEFAULT_BATCHED_TOKENS),
+        load_format="auto" if load_format in STANDARD_FORMATS else load_format,
+        weights="",
+        compile="",
+        inspection="",
+        disk_share=0.0,
+        network_share=0.0,
+        page_share=1.0,
+        cold_share=0.0,
+        inspection_share=1.0,
+        busy=spec.hardware.cpu_busy_fraction or 0.0,
+        assumed=assumed,
+    )
+    return with_states(case, states_of(spec), spec.cache.weights_cached_fraction)
+
+
+def with_states(case: Case, states: tuple[str, ...], cached_fraction: float | None = None) -> Case:
+    """Return the case with the states of weights, compile cache and inspection cache filled in."""
+    weights, compile_cache, inspection = states
+    inspected_always = case.version < (0, 11)  # The model-inspection cache came with 0.11.
+    uncached = 1.0 - (cached_fraction or 0.0)
+    return replace(
+        case,
+        weights=weights,
+        compile=compile_cache if case.compiled else "off",
+        inspection="always" if inspected_always else inspection,
+        disk_share={"disk": uncached, "unknown": 0.5}.get(weights, 0.0),
+        network_share=uncached if weights == "network" else 0.0,
+        page_share=0.0 if weights == "gpu" or case.load_format == "dummy" else 1.0,
+        cold_share={"cold": 1.0, "disabled": 1.0, "unknown": 0.5}.get(compile_cache, 0.0),
+        inspection_share=1.0 if inspected_always else {"warm": 0.0, "unknown": 0.5}.get(inspection, 1.0),
+    )
+
+
+def seen_states(known: KnownHardware | None, machines: Sequence[KnownHardware]) -> Counter[tuple[str, ...]]:
+    """Return how often each combination of states was seen on this hardware, or on all where it is not known."""
+    seen: Counter[tuple[str, ...]] = Counter()
+    for machine in [known] if known else machines:
+        for states, count in machine.states.items():
+            seen[tuple(states.split("|"))] += count
+    return seen

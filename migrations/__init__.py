@@ -1,0 +1,1 @@
+"""Alembic migrations; they travel with the package so that `coldcast migrate` needs no checkout."""
