@@ -1,0 +1,172 @@
+"""From a raw line to what a process said, whatever wrapped it on its way into the file. Pure.
+
+Wrappers are not listed by product. Escape codes go; JSON records (a logger's or a collector's) are rewritten as the
+plain line that they stand for; pieces of a line that a container runtime cut are joined. Then vLLM's own head (level,
+stamp, file) or the process in brackets is searched for near the start: what stands before it is the wrapper's.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from agent.stage_log.clock import Moment, find_stamp, year_seconds
+from agent.stage_log.reading import MAX_LINE
+
+__all__ = ["Line", "Process", "open_line", "unwrap"]
+
+_NEAR = 300  # Wrappers put less than this before a line's own text.
+
+# The escape byte, also as viewers and collectors spell it or with it lost.
+_ANSI = re.compile(r"(?:\x1b|\\x1b|\\u001b|\\033|\^\[|#033)\[[0-9;?]*[ -/]*[@-~]|\[\d{1,3}(?:;\d{1,3})*m|\x1b[@-Z\\-_]")
+_CRI = re.compile(r"^(?P<head>.{0,160}?\d\d:\d\d:\d\d\S* )(?:stdout|stderr) (?P<flag>[PF]) ?(?P<body>.*)$")
+_BOX = re.compile(r"^\s*[│┃║|]\s?(?P<inside>.*?)\s*[│┃║|]?\s*$")
+_HEAD = re.compile(
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
+    r"(?:(?P<month>\d\d)-(?P<day>\d\d) (?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d(?:[.,]\d{1,9})?) )?"
+    r"(?:\[?(?P<file>[\w./-]{1,80}\.py):\d+\] ?)?"
+)
+_TAG = re.compile(
+    r"\((?:(?P<name>[A-Za-z_][\w -]{0,60}?) )?(?:rank=(?P<rank>\d{1,5}) )?pid=(?P<pid>\d{1,10})"
+    r"(?:, ip=(?P<ip>[^()]{1,64}))?\) ?"
+)
+_WRAPPER = re.compile(
+    r"(?:\s+|\d+[:\t]|[│┃║>]"  # Blanks, line numbers, boxes.
+    r"|\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?|\[ *\d+\.\d+\]|[A-Z][a-z]{2} +\d+ [\d:]{8} \S+ \S+:(?= )"
+    r"|(?:stdout|stderr) [PF](?= )|\[?[\w./-]{1,80}\]? *\|(?= )|\[[A-Z]+ *\](?= )|\[rank\d+\]:|- )*+"
+)
+_TEXT_KEYS = ("message", "msg", "log", "text", "MESSAGE", "textPayload", "line")
+_TIME_KEYS = ("asctime", "time", "timestamp", "@timestamp", "ts")
+_NAME_KEYS = ("vllm_process_name", "processName", "process_name")
+_LEVEL_KEYS = ("levelname", "level", "severity")
+
+
+class Process(NamedTuple):
+    """The process that wrote a line, as far as the line says."""
+
+    name: str | None = None
+    pid: int | None = None
+    rank: int | None = None
+    ip: str | None = None
+
+
+class Line(NamedTuple):
+    """One line: its whole text, what the process itself said, who said it, from which file, and when."""
+
+    text: str
+    message: str
+    level: str | None
+    file: str | None
+    stamped: bool
+    process: Process
+    at: Moment
+
+
+def unwrap(lines: Iterable[str], is_wanted: Callable[[str], bool]) -> Iterator[str]:
+    """Yield the wanted lines plain: escape codes and boxes gone, JSON opened, the pieces of a cut line joined."""
+    pending = ""
+    for raw in lines:
+        if not (pending or is_wanted(raw) or _may_be_piece(raw)):
+            continue
+        plain = _ANSI.sub("", raw)
+        box = _BOX.match(plain)
+        head, body, is_piece = _opened(box["inside"] if box else plain)
+        text = pending + body if pending else head + body
+        pending = text[:MAX_LINE] if is_piece else ""
+        if not is_piece:
+            yield text
+    if pending:
+        yield pending
+
+
+def _may_be_piece(raw: str) -> bool:
+    return " P " in raw or ('{"log":' in raw and "\\n" not in raw)
+
+
+def _opened(text: str) -> tuple[str, str, bool]:
+    """Return a line's wrapper, its own text, and whether that is only a piece of it."""
+    if match := _CRI.match(text):
+        body = _open_json(match["body"])
+        return match["head"], "".join(body[:2]) if body else match["body"], match["flag"] == "P"
+    return _open_json(text) or ("", text, False)
+
+
+def _open_json(text: str) -> tuple[str, str, bool] | None:
+    """Rewrite a JSON record as the plain line that it stands for; None where there is none."""
+    start = text.find('{"', 0, _NEAR)
+    if start < 0 or not text.endswith("}"):
+        return None
+    try:
+        record = json.loads(text[start:])
+    except (ValueError, RecursionError):
+        return None
+    key = next((key for key in _TEXT_KEYS if isinstance(record.get(key), str)), None)
+    if key is None:
+        return None
+    said = _ANSI.sub("", record[key])
+    inner = _open_json(said.strip())
+    is_piece = key == "log" and not said.endswith("\n")  # Docker cuts long lines; only the last piece has the newline.
+    return f"{text[:start]}{_plain_head(record)}", "".join(inner[:2]) if inner else said.strip("\r\n"), is_piece
+
+
+def _plain_head(record: dict[str, Any]) -> str:
+    """Spell a record's time, process and level as vLLM's plain formatter would."""
+    time = _first(record, _TIME_KEYS) or ""
+    head = f"{time} " if re.match(r"\d{4}-", time) else ""
+    if name := _first(record, _NAME_KEYS):
+        pid = record.get("process", record.get("pid"))
+        head += f"({name} pid={pid}) " if isinstance(pid, int) else f"({name}) "
+    if level := _first(record, _LEVEL_KEYS):
+        stamp = re.search(r"\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?", time)
+        head += f"{level.upper()} " + (stamp[0].replace("T", " ") + " " if stamp else "")
+    return head
+
+
+def _first(record: dict[str, Any], keys: tuple[str, ...]) -> str | None:
+    return next((value for key in keys if isinstance(value := record.get(key), str)), None)
+
+
+def open_line(text: str) -> Line:
+    """Find in a plain line who wrote it, when, and what it says."""
+    near = text[:_NEAR]
+    head = _head(near)
+    before = near[: head.start()] if head else near
+    tags = list(_TAG.finditer(before)) if "pid=" in before else []
+    own = head.start() if head else tags[-1].end() if tags else _after_wrapper(text)
+    message = text[head.end() :] if head else text[own:]
+    prefix = near[: tags[0].start() if tags else own]
+    return Line(
+        text=text,
+        message=message,
+        level=head["level"] if head else None,
+        file=head["file"] if head else None,
+        stamped=head is not None and head["month"] is not None,
+        process=_process(tags[-1]) if tags else Process(),
+        at=find_stamp(prefix)._replace(own=_own_stamp(head, message)),
+    )
+
+
+def _head(near: str) -> re.Match[str] | None:
+    """Find vLLM's head: a level alone is none, it takes a stamp or a file."""
+    return next((m for m in _HEAD.finditer(near) if m["month"] or m["file"]), None)
+
+
+def _after_wrapper(text: str) -> int:
+    match = _WRAPPER.match(text)
+    return match.end() if match else 0
+
+
+def _process(tag: re.Match[str]) -> Process:
+    name = tag["name"]
+    numbered = re.search(r"TP(\d{1,5})", name) if name else None
+    rank = tag["rank"] or (numbered[1] if numbered else None)
+    return Process(name, int(tag["pid"]), None if rank is None else int(rank), tag["ip"])
+
+
+def _own_stamp(head: re.Match[str] | None, message: str) -> float | None:
+    """The engine's own stamp, or that of a library which logs in a format of its own."""
+    if head is None:
+        return find_stamp(message[:32]).outer
+    if head["month"] is None:
+        return None
+    return year_seconds(head["month"], head["day"], head["hour"], head["minute"], head["second"])
