@@ -53,6 +53,7 @@ _CAPTURE_SIZES = re.compile(r"['\"]cudagraph_capture_sizes['\"]: ?\[(?P<sizes>[\
 _CAPTURE_BAR = re.compile(
     r"Capturing CUDA graph(?: shape)?s(?: \((?P<mode>[^)]{1,60})\))?: .{0,80}?\| *\d+/(?P<n>\d{1,6})"
 )
+_NUMBER = r"\d{1,7}(?:\.\d{1,6})?"
 _ENGINE_LINE = re.compile(r"LLM engine (?:\(v(?P<version>[^)\s]+)\) )?with config: ")
 _RANK = re.compile(r"rank \d+ in world size \d+ .*TP rank (?P<rank>\d{1,5})")
 
@@ -123,12 +124,12 @@ _FACTS = (
     _fact("model.name", "Starting to load model ", r"Starting to load model (\S+?)\.\.\.", str),
     _fact("model.name", "models--", r"models--([^/\s'\"]+)", _hub_id, guess=True),
     _fact("model.architecture", "Resolved architecture: ", r"Resolved architecture: (\w+)", str),
-    _fact("model.weight_bytes", "Checkpoint size: ", r"Checkpoint size: ([\d.]{1,12}) GiB", _gib),
+    _fact("model.weight_bytes", "Checkpoint size: ", rf"Checkpoint size: ({_NUMBER}) GiB", _gib),
     _fact("model.num_weight_files", "checkpoint shards: ", r"checkpoint shards: .{0,80}?\| *\d+/(\d{1,6})"),
     _fact("hardware.gpu", "Your device '", r"Your device '([^']{1,100})'", str),
     _fact("hardware.gpu", "device_name=", r"device_name=(\w{1,100})", _gpu),
     _fact("hardware.gpu_count", " in world size ", r"rank \d+ in world size (\d{1,5})"),
-    _fact("hardware.gpu_memory_bytes", "Free memory on device ", r"\([\d.]{1,12}/([\d.]{1,12}) GiB\)", _gib),
+    _fact("hardware.gpu_memory_bytes", "Free memory on device ", rf"\({_NUMBER}/({_NUMBER}) GiB\)", _gib),
     _fact("hardware.storage", "Filesystem type for ", r"Filesystem type for checkpoints: (\w+)", _storage),
     _fact("engine.load_format", "Runai Model Streamer", value="runai_streamer", guess=True),
     _fact("engine.load_format", "fastsafetensors checkpoint", value="fastsafetensors", guess=True),

@@ -63,50 +63,57 @@ class Line(NamedTuple):
 
 
 def unwrap(lines: Iterable[str], is_wanted: Callable[[str], bool]) -> Iterator[str]:
-    """Yield the wanted lines plain: escape codes and boxes gone, JSON opened, the pieces of a cut line joined."""
+    """Yield the wanted lines plain: escape codes and boxes gone, the pieces of a cut line joined, JSON opened."""
     pending = ""
     for raw in lines:
         if not (pending or is_wanted(raw) or _may_be_piece(raw)):
             continue
         plain = _ANSI.sub("", raw)
         box = _BOX.match(plain)
-        head, body, is_piece = _opened(box["inside"] if box else plain)
+        head, body, is_piece = _piece(box["inside"] if box else plain)
         text = pending + body if pending else head + body
         pending = text[:MAX_LINE] if is_piece else ""
         if not is_piece:
-            yield text
+            yield _open_json(text)
     if pending:
-        yield pending
+        yield _open_json(pending)
 
 
 def _may_be_piece(raw: str) -> bool:
     return " P " in raw or ('{"log":' in raw and "\\n" not in raw)
 
 
-def _opened(text: str) -> tuple[str, str, bool]:
-    """Return a line's wrapper, its own text, and whether that is only a piece of it."""
+def _piece(text: str) -> tuple[str, str, bool]:
+    """Return a container runtime's prefix, what it put into the file, and whether more of that line follows."""
     if match := _CRI.match(text):
-        body = _open_json(match["body"])
-        return match["head"], "".join(body[:2]) if body else match["body"], match["flag"] == "P"
-    return _open_json(text) or ("", text, False)
+        return match["head"], match["body"], match["flag"] == "P"
+    record, start = _record(text)
+    log = record.get("log")
+    if isinstance(log, str):  # Docker's own files: only the last piece of a line has the newline.
+        return text[:start] + _plain_head(record), _ANSI.sub("", log).rstrip("\r\n"), not log.endswith("\n")
+    return "", text, False
 
 
-def _open_json(text: str) -> tuple[str, str, bool] | None:
-    """Rewrite a JSON record as the plain line that it stands for; None where there is none."""
+def _open_json(text: str) -> str:
+    """Rewrite a JSON record as the plain line that it stands for; a record may hold another one."""
+    record, start = _record(text)
+    said = next((value for key in _TEXT_KEYS if isinstance(value := record.get(key), str)), None)
+    if said is None:
+        return text
+    return text[:start] + _plain_head(record) + _open_json(_ANSI.sub("", said).strip("\r\n"))
+
+
+def _record(text: str) -> tuple[dict[str, Any], int]:
+    """The JSON object that a line ends with, and where it starts; an empty one where there is none."""
     start = text.find('{"', 0, _NEAR)
-    if start < 0 or not text.endswith("}"):
-        return None
-    try:
-        record = json.loads(text[start:])
-    except (ValueError, RecursionError):
-        return None
-    key = next((key for key in _TEXT_KEYS if isinstance(record.get(key), str)), None)
-    if key is None:
-        return None
-    said = _ANSI.sub("", record[key])
-    inner = _open_json(said.strip())
-    is_piece = key == "log" and not said.endswith("\n")  # Docker cuts long lines; only the last piece has the newline.
-    return f"{text[:start]}{_plain_head(record)}", "".join(inner[:2]) if inner else said.strip("\r\n"), is_piece
+    if start >= 0 and text.rstrip().endswith("}"):
+        try:
+            record = json.loads(text[start:])
+        except (ValueError, RecursionError):
+            return {}, 0
+        if isinstance(record, dict):
+            return record, start
+    return {}, 0
 
 
 def _plain_head(record: dict[str, Any]) -> str:
