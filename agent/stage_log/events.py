@@ -126,6 +126,8 @@ EVENTS: tuple[Event, ...] = (
     _event("failed", "Engine core initialization failed"),
     _event("failed", "WorkerProc initialization failed"),
     _event("failed", " died ", r"Worker proc \S+ died unexpectedly|Process \w+ \(PID: \d+\) died with exit code"),
+    _event("frame", "/vllm/", r"File \"[^\"]*/vllm/[^\"]*\.py\", line \d"),
+    _event("failed", ": error: ", r"\bvllm(?: \w+)?: error: "),
     _event("trouble", "Traceback (most recent call last)"),
     _event("trouble", "Killed", r"(?:^|\s)Killed\b"),
     _event("trouble", "(core dumped)"),

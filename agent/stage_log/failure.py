@@ -19,7 +19,10 @@ _GENERIC = re.compile(
     r"Traceback \(most|EngineCore (?:failed|hit)|WorkerProc (?:failed|hit|init)|.*See (?:root cause|stack trace)"
     r"|SystemExit|.*\bKilled\b|.*\(core dumped\)"
 )
-_FATAL = re.compile(r"\*{3} SIG|HW Exception|Fatal Python error|.*Segmentation fault|.*died with exit code")
+_FATAL = re.compile(
+    r"\*{3} SIG|HW Exception|Fatal Python error|.*Segmentation fault|.*died with exit code|.*\bvllm(?: \w+)?: error: "
+)
+_SERIOUS = (None, "ERROR", "CRITICAL")  # Tracebacks often come without a level.
 _WRITER = re.compile(r"(?:\[rank\d+\]:? *)+")
 
 
@@ -49,9 +52,9 @@ class Failure:
             return
         if _GENERIC.match(message):
             self.generic = message
-        elif _EXCEPTION.match(message):
+        elif line.level in _SERIOUS and _EXCEPTION.match(message):
             self.is_trouble, self.exception = True, message
-        elif _FATAL.match(message) or (line.level in ("ERROR", "CRITICAL") and not line.message.startswith(" ")):
+        elif _FATAL.match(message) or (line.level and line.level in _SERIOUS and not line.message.startswith(" ")):
             self.error = message
 
     def last_error(self) -> str | None:

@@ -16,7 +16,7 @@ MAX_RANKS = 4096  # No engine has more processes; what further ones say counts, 
 _TELLING = tuple(dict.fromkeys((*(event.literal for event in EVENTS), *FACT_LITERALS, *ERROR_WORDS)))
 _STAMPED = re.compile(r"\d\d:\d\d:\d\d|\[ *\d+\.\d+\]|\.py:\d")
 _BEGINNING = ("vLLM API server version ", "non-default args: ")
-_NO_PROGRESS = frozenset(("failed", "trouble", "waiting"))
+_NO_PROGRESS = frozenset(("failed", "frame", "trouble", "waiting"))
 # What proves that a web server which is up is vLLM's, where a log holds several programs.
 _ENGINE_IS_UP = frozenset(("loaded", "weights", "captured", "engine_ready", "server_start"))
 
@@ -27,6 +27,7 @@ class Startup:
     def __init__(self) -> None:
         self.is_vllm = False
         self.is_ready = False
+        self.sources: set[str | None] = set()  # Programs that spoke as vLLM; a log may hold others too.
         self.failure = Failure()
         self.facts = SpecFacts()
         self.ranks: dict[tuple[int | None, str | None], Rank] = {}
@@ -43,7 +44,8 @@ class Startup:
 
     def take(self, line: Line) -> None:
         """Take in one line."""
-        self.is_vllm |= line.stamped
+        if line.stamped:
+            self._is_from_engine(line)
         self._keep_time(line)
         self.facts.read(line)
         for event, match in find_events(line.text):
@@ -53,20 +55,25 @@ class Startup:
             if event.name in ESTIMATE_ENDS:
                 self.seen.pop("capture_start", None)
                 self.seen.pop("captured", None)
-            self._advance(event.name)
-        self.failure.read(line)
+            self._advance(event.name, line)
+        if line.source in self.sources:
+            self.failure.read(line)
 
     def is_begun_again_by(self, line: Line) -> bool:
         """Whether ``line`` begins another startup: this one went wrong, and something started the engine anew."""
         return self.failure.happened and any(beginning in line.text for beginning in _BEGINNING)
 
-    def _advance(self, event: str) -> None:
+    def _is_from_engine(self, line: Line) -> None:
+        self.is_vllm = True
+        self.sources.add(line.source)
+
+    def _advance(self, event: str, line: Line) -> None:
         if event in ("ready", "served"):
-            self.is_ready = not _ENGINE_IS_UP.isdisjoint(self.seen)
+            self.is_ready = line.source in self.sources and not _ENGINE_IS_UP.isdisjoint(self.seen)
         elif event == "trouble":
-            self.failure.is_trouble = True
+            self.failure.is_trouble |= line.source in self.sources
         else:
-            self.is_vllm = True
+            self._is_from_engine(line)
             self.failure.is_stated |= event == "failed"
             if event not in _NO_PROGRESS and not self.failure.is_stated:
                 self.failure = Failure()  # The startup went on, so what looked like a failure was none.

@@ -35,6 +35,8 @@ _WRAPPER = re.compile(
     r"|\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?|\[ *\d+\.\d+\]|[A-Z][a-z]{2} +\d+ [\d:]{8} \S+ \S+:(?= )"
     r"|(?:stdout|stderr) [PF](?= )|\[?[\w./-]{1,80}\]? *\|(?= )|\[[A-Z]+ *\](?= )|\[rank\d+\]:|- )*+"
 )
+# The name that a collector of several programs puts before a line: ``name | `` or ``[pod/name] ``.
+_SOURCE = re.compile(r"\[?(?P<name>[\w./-]{1,120})\]? *\| |\[(?P<path>[\w.-]{1,80}/[\w./-]{1,160})\] ")
 _TEXT_KEYS = ("message", "msg", "log", "text", "MESSAGE", "textPayload", "line")
 _TIME_KEYS = ("asctime", "time", "timestamp", "@timestamp", "ts")
 _NAME_KEYS = ("vllm_process_name", "processName", "process_name")
@@ -51,7 +53,10 @@ class Process(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One line: its whole text, what the process itself said, who said it, from which file, and when."""
+    """One line: its whole text, what the process itself said, who said it, from which file, and when.
+
+    ``source`` is the program's name where a collector gives one.
+    """
 
     text: str
     message: str
@@ -59,6 +64,7 @@ class Line(NamedTuple):
     file: str | None
     stamped: bool
     process: Process
+    source: str | None
     at: Moment
 
 
@@ -149,6 +155,7 @@ def open_line(text: str) -> Line:
         file=head["file"] if head else None,
         stamped=head is not None and head["month"] is not None,
         process=_process(tags[-1]) if tags else Process(),
+        source=_source(text),
         at=find_stamp(prefix)._replace(own=_own_stamp(head, message)),
     )
 
@@ -161,6 +168,11 @@ def _head(near: str) -> re.Match[str] | None:
 def _after_wrapper(text: str) -> int:
     match = _WRAPPER.match(text)
     return match.end() if match else 0
+
+
+def _source(text: str) -> str | None:
+    match = _SOURCE.match(text)
+    return (match["name"] or match["path"]) if match else None
 
 
 def _process(tag: re.Match[str]) -> Process:

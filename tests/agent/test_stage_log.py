@@ -270,6 +270,39 @@ def test_another_programs_ready_line_is_not_the_engines() -> None:
     assert parse_lines([*banner(), other, *loading()]).outcome is LogOutcome.INCOMPLETE
 
 
+def test_another_programs_trouble_is_not_the_engines() -> None:
+    engine = [f"owl-1  | {line}" for line in startup()[:4]]
+    other = [
+        "gateway  | Traceback (most recent call last):",
+        "gateway  | httpx.ConnectError: all connection attempts failed",
+        "gateway  | INFO:     Application startup complete.",
+    ]
+    assert parse_lines([*engine, *other]).outcome is LogOutcome.INCOMPLETE
+    same = [line.replace("gateway", "owl-1") for line in other[:2]]
+    assert parse_lines([*engine, *same]).last_error == "httpx.ConnectError: all connection attempts failed"
+
+
+def test_a_failure_before_the_first_record_is_one() -> None:
+    importing = [
+        "Traceback (most recent call last):",
+        '  File "/opt/venv/lib/python3.12/site-packages/vllm/entrypoints/cli/main.py", line 3, in <module>',
+        "    import torch",
+        "ModuleNotFoundError: No module named 'torch'",
+    ]
+    parsed = parse_lines(importing)
+    assert (parsed.outcome, parsed.failed_stage) == (LogOutcome.FAILED, "framework_bootstrap")
+    assert parsed.last_error == "ModuleNotFoundError: No module named 'torch'"
+    arguments = parse_lines(
+        ["usage: vllm serve [model_tag] [options]", "vllm serve: error: unrecognized arguments: -x"]
+    )
+    assert arguments.last_error == "vllm serve: error: unrecognized arguments: -x"
+
+
+def test_a_warning_that_names_an_exception_is_no_failure() -> None:
+    warning = record(12, "ImportError: a kernel is not there", level="WARNING")
+    assert parse_lines([*loading()[:1], warning]).outcome is LogOutcome.INCOMPLETE
+
+
 def test_a_served_request_shows_that_the_server_is_up() -> None:
     lines = [*startup()[:-1], f'{API} INFO:     127.0.0.1:5 - "POST /v1/completions HTTP/1.1" 200 OK']
     parsed = parse_lines(lines)
