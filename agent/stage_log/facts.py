@@ -65,8 +65,9 @@ def _plain(value: str) -> Any:
     return {"None": None, "True": True, "False": False}.get(value, value)
 
 
-def _gib(value: str) -> int:
-    return round(float(value) * 2**30)
+def _gib(value: str) -> int | None:
+    """Bytes from GiB as printed; 0.00 says only that they are few."""
+    return round(float(value) * 2**30) or None
 
 
 def _gpu(value: str) -> str:
@@ -140,6 +141,7 @@ _FACTS = (
     _fact("cache.compile", "torch.compile cache is disabled", value=CompileCache.DISABLED),
     _fact("cache.compile", "Cache the graph", value=CompileCache.COLD),
     _fact("cache.compile", "Compiling a graph for ", value=CompileCache.COLD),
+    _fact("cache.compile", "saved AOT compiled function", value=CompileCache.COLD),
     _fact("cache.compile", "Directly load the compiled graph", value=CompileCache.WARM),
     _fact("cache.compile", "Directly load AOT compilation", value=CompileCache.WARM),
 )
