@@ -126,7 +126,7 @@ _FACTS = (
     _fact("model.name", "models--", r"models--([^/\s'\"]+)", _hub_id, guess=True),
     _fact("model.architecture", "Resolved architecture: ", r"Resolved architecture: (\w+)", str),
     _fact("model.weight_bytes", "Checkpoint size: ", rf"Checkpoint size: ({_NUMBER}) GiB", _gib),
-    _fact("model.num_weight_files", "checkpoint shards: ", r"checkpoint shards: .{0,80}?\| *\d+/(\d{1,6})"),
+    _fact("model.num_weight_files", " shards: 100%", r"checkpoint shards: 100% Completed \| \d+/(\d{1,6})"),
     _fact("hardware.gpu", "Your device '", r"Your device '([^']{1,100})'", str),
     _fact("hardware.gpu", "device_name=", r"device_name=(\w{1,100})", _gpu),
     _fact("hardware.gpu_count", " in world size ", r"rank \d+ in world size (\d{1,5})"),

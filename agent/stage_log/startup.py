@@ -44,7 +44,7 @@ class Startup:
 
     def take(self, line: Line) -> None:
         """Take in one line."""
-        if line.stamped:
+        if line.has_vllm_head:
             self._is_from_engine(line)
         self._keep_time(line)
         self.facts.read(line)

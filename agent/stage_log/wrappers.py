@@ -62,7 +62,7 @@ class Line(NamedTuple):
     message: str
     level: str | None
     file: str | None
-    stamped: bool
+    has_vllm_head: bool
     process: Process
     source: str | None
     at: Moment
@@ -153,7 +153,7 @@ def open_line(text: str) -> Line:
         message=message,
         level=head["level"] if head else None,
         file=head["file"] if head else None,
-        stamped=head is not None and head["month"] is not None,
+        has_vllm_head=head is not None and head["month"] is not None and head["file"] is not None,
         process=_process(tags[-1]) if tags else Process(),
         source=_source(text),
         at=find_stamp(prefix)._replace(own=_own_stamp(head, message)),

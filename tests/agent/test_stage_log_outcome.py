@@ -87,7 +87,12 @@ def test_after_a_failure_the_next_startup_counts() -> None:
     assert parsed.spec["engine"]["max_num_seqs"] == 16
 
 
-@pytest.mark.parametrize("text", ["", "hello", "vllm serve owl: killed", "INFO:     Application startup complete.\n"])
+OTHER_JSON = '{"time": "2026-03-01T10:00:00Z", "level": "info", "msg": "a gateway of another kind"}'
+
+
+@pytest.mark.parametrize(
+    "text", ["", "hello", "vllm serve owl: killed", OTHER_JSON, "INFO:     Application startup complete.\n"]
+)
 def test_what_is_no_vllm_log_is_a_clear_error(text: str) -> None:
     with pytest.raises(NotAVllmLog, match="give the log of a vLLM engine"):
         parse_lines(read_lines(io.BytesIO(text.encode())))
