@@ -2,10 +2,10 @@ import json
 from pathlib import Path
 
 import typer
-from startup_lines import startup
 from typer.testing import CliRunner
 
 from agent.commands_parse import parse
+from tests.agent.startup_lines import startup
 
 app = typer.Typer()
 app.command()(parse)

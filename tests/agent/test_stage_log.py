@@ -1,7 +1,7 @@
 import pytest
-from startup_lines import compiling, finishing, loading, record, startup
 
 from agent.stage_log import LogOutcome, parse_lines
+from tests.agent.startup_lines import compiling, finishing, loading, record, startup
 
 
 def test_a_healthy_startup_gives_its_stages_parts_and_spec() -> None:

@@ -4,11 +4,11 @@ import random
 
 from hypothesis import given
 from hypothesis import strategies as st
-from startup_lines import WRAPPERS, record, startup
 
 from agent.stage_log import LogOutcome, NotAVllmLog, ParsedLog, parse_lines, read_lines
 from app.schemas.measurement import PartSeconds, StageSeconds
 from app.schemas.spec import CacheSpec, EngineSpec, HardwareSpec, ModelSpec
+from tests.agent.startup_lines import WRAPPERS, record, startup
 
 SECTIONS = {"model": ModelSpec, "hardware": HardwareSpec, "engine": EngineSpec, "cache": CacheSpec}
 # Pieces that the patterns look for, so that fuzzing reaches behind them.

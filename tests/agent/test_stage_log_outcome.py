@@ -1,9 +1,9 @@
 import io
 
 import pytest
-from startup_lines import API, ENGINE, banner, compiling, finishing, loading, record, serving, startup
 
 from agent.stage_log import LogOutcome, NotAVllmLog, parse_lines, read_lines
+from tests.agent.startup_lines import API, ENGINE, banner, compiling, finishing, loading, record, serving, startup
 
 
 @pytest.mark.parametrize("length", range(1, len(startup())))

@@ -1,9 +1,9 @@
 from typing import Any
 
 import pytest
-from startup_lines import API, record
 
 from agent.stage_log import parse_lines
+from tests.agent.startup_lines import API, record
 
 
 @pytest.mark.parametrize(

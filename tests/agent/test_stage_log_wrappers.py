@@ -1,13 +1,13 @@
 import io
 
 import pytest
-from startup_lines import ENGINE, WRAPPERS, loading, record, serving, startup
 
 from agent.stage_log import parse_lines, read_lines
 from agent.stage_log.clock import Moment, elapsed, find_stamp, year_seconds
 from agent.stage_log.reading import CHUNK_BYTES, MAX_LINE
 from agent.stage_log.startup import Startup
 from agent.stage_log.wrappers import open_line
+from tests.agent.startup_lines import ENGINE, WRAPPERS, loading, record, serving, startup
 
 
 @pytest.mark.parametrize("name", WRAPPERS)
