@@ -58,7 +58,7 @@ class Predictor:
 
     def __init__(self, fit: Fit, *, fit_id: int | None = None, fitted_at: datetime | None = None) -> None:
         self._fit = fit
-        self._fit_id, self._fitted_at = fit_id, fitted_at
+        self._fit_id, self.fitted_at = fit_id, fitted_at
         self._resolver = Resolver(fit.catalogue)
         self._floor = fit.recipe.floor_seconds
         self._coefficients = {
@@ -93,7 +93,7 @@ class Predictor:
                 rung=rung,
                 measurements=count,
                 fit_id=self._fit_id,
-                fitted_at=self._fitted_at,
+                fitted_at=self.fitted_at,
                 bounds=Bounds.CONFORMAL if spreads["total"].conformal and widening == 1 else Bounds.PARAMETRIC,
                 assumed=[*resolved.case.assumed, *_assumed_states(resolved.case, scenes)],
                 extrapolated=extrapolated,
