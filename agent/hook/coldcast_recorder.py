@@ -36,6 +36,7 @@ class Recorder:
         self.spent = 0.0
         """CPU seconds that the hook itself has taken in this process; what others take meanwhile is not its doing."""
         self._live = False
+        self._encode: Callable[..., str] = str
         self._file = -1
         self._lines = 0
         self._keys = itertools.count()
@@ -63,6 +64,9 @@ class Recorder:
 
     def go_live(self) -> None:
         """From now on, write events as they come, after those that were held back."""
+        import json  # Not before: a helper process that never goes live is spared it.
+
+        self._encode = json.dumps
         self._live = True
 
     def write(self, event: dict[str, Any]) -> None:
@@ -77,13 +81,11 @@ class Recorder:
                 self._append(one)
 
     def _append(self, event: dict[str, Any]) -> None:
-        import json  # Costs a helper process that never goes live nothing.
-
         if self._file < 0:
             path = os.path.join(self.folder, f"{os.getpid()}.jsonl")
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         event["spent"] = round(self.spent, 6)
-        os.write(self._file, json.dumps(event, default=str).encode() + b"\n")
+        os.write(self._file, self._encode(event, default=str).encode() + b"\n")
 
     def begin(self, name: str, where: str) -> int:
         """Record that something begins; return what `end` wants."""

@@ -106,7 +106,7 @@ def test_a_block_is_timed_and_its_error_passes_through(run: Run) -> None:
         "from vllm.compilation.monitor import monitor_torch_compile\n"
         "with monitor_torch_compile(1) as value: print(value)\n"
         "try:\n"
-        "  with monitor_torch_compile(2, 'torch.compile and initial profiling/warmup run together took %.2f s'): 1 / 0\n"
+        "  with monitor_torch_compile(2, 'compilation and first run together took %.2f s'): 1 / 0\n"
         "except ZeroDivisionError: print('raised')"
     )
     assert ran.output.split() == ["1", "raised"]
@@ -159,7 +159,7 @@ def test_children_write_files_of_their_own(run: Run, tmp_path: Path, method: str
     assert ran.output == ""
     assert len(ran.spans("tokenizer")) == 2
     assert len(ran.files) == 2
-    assert sorted(event["forked"] for event in ran.of("process")) == [False, method == "fork" or method == "forkserver"]
+    assert sorted(event["forked"] for event in ran.of("process")) == [False, method != "spawn"]
 
 
 def test_a_folder_that_cannot_be_written_costs_the_measurement_alone(run: Run, tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_once_the_server_is_up_the_hook_is_gone(run: Run) -> None:
         "get_tokenizer('x'); init_logger('vllm.x').error('later')\n"
         "print(logging.getLogRecordFactory() is stock, any('coldcast' in type(f).__module__ for f in sys.meta_path))"
     )
-    assert ran.output.splitlines()[-1] == "True False"
+    assert ran.output.splitlines()[0] == "True False"
     assert ran.events[-1]["event"] == "retired"
     assert not ran.of("begin")
     assert not ran.of("error")
@@ -233,13 +233,11 @@ def test_what_another_thread_does_is_marked(run: Run) -> None:
     assert [begin["main"] for begin, _ in ran.spans("tokenizer")] == [False, True]
 
 
-def test_outermost_imports_are_timed_and_loaders_left_as_they_were(run: Run) -> None:
-    slow = "import time; end = time.monotonic() + 0.01\\nwhile time.monotonic() < end: pass\\n"
-    ran = run(
-        f"import pathlib, sys; folder = pathlib.Path(sys.path[-1] if False else [p for p in sys.path if p.endswith('engine')][0])\n"
-        f"(folder / 'inner.py').write_text('{slow}'); (folder / 'outer.py').write_text('import inner\\n{slow}')\n"
-        "import vllm, outer; print(vars(outer.__spec__.loader).keys() & {'exec_module'})"
-    )
+def test_outermost_imports_are_timed_and_loaders_left_as_they_were(run: Run, tmp_path: Path) -> None:
+    slow = "import time\nend = time.monotonic() + 0.01\nwhile time.monotonic() < end: pass\n"
+    (tmp_path / "engine" / "inner.py").write_text(slow)
+    (tmp_path / "engine" / "outer.py").write_text("import inner\n" + slow)
+    ran = run("import vllm, outer; print(vars(outer.__spec__.loader).keys() & {'exec_module'})")
     assert ran.output == "set()"
     names = [event["name"] for event in ran.of("import")]
     assert "outer" in names

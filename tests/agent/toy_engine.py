@@ -127,7 +127,7 @@ main()
 
 
 def write_toy_engine(folder: Path) -> Path:
-    """Write the package and its server below ``folder``; return the server, to be run as ``python SERVER serve MODEL``."""
+    """Write the package and its server below ``folder``; return the server, a script that takes ``--port``."""
     for name, text in MODULES.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
