@@ -225,7 +225,7 @@ def _active_bytes(facts: Facts) -> float:
         return weights
     bits = bits_per_weight(facts["dtype"], facts["quantization"])
     routed = min(0.95 * weights, 3.0 * layers * experts * hidden * width * bits / 8)
-    return weights - routed * (1.0 - min(1.0, (facts.get("num_experts_per_token") or 2) / experts))
+    return weights - float(routed) * (1.0 - min(1.0, (facts.get("num_experts_per_token") or 2) / experts))
 
 
 def _case(spec: Spec, facts: Facts, model: str, key: HardwareKey, version: tuple[int, ...], assumed: list[str]) -> Case:
