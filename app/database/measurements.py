@@ -139,8 +139,8 @@ def remove_reference_except(session: Session, kept: Collection[tuple[str, str]])
     stored = session.execute(select(MeasurementRow.source, MeasurementRow.id).where(MeasurementRow.reference))
     stale = [tuple(row) for row in stored if tuple(row) not in kept]
     key = tuple_(MeasurementRow.source, MeasurementRow.id)
-    for start in range(0, len(stale), CHUNK):
-        session.execute(delete(MeasurementRow).where(key.in_(stale[start : start + CHUNK])))
+    for start in range(0, len(stale), KEYS):
+        session.execute(delete(MeasurementRow).where(key.in_(stale[start : start + KEYS])))
     return len(stale)
 
 
