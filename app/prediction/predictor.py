@@ -7,7 +7,7 @@ from datetime import datetime
 
 from app.prediction.bounds import TARGETS, Spread
 from app.prediction.case import Case
-from app.prediction.effects import keys_of
+from app.prediction.effects import effect_of
 from app.prediction.features import FEATURES
 from app.prediction.fit import Fit
 from app.prediction.resolver import Resolved, Resolver, seen_states, with_states
@@ -155,7 +155,7 @@ class Predictor:
 
     def _part_seconds(self, part: Part, case: Case, resolved: Resolved) -> float:
         base = sum(coefficient * feature.value(case) for feature, coefficient in self._coefficients[part])
-        effect = sum(self._fit.effects.get(key, 0.0) for key in keys_of(part, case) if key)
+        effect = effect_of(part, case, self._fit.effects, self._fit.recipe)
         seconds = self._times(base, min(max(effect, -MAX_EFFECT), MAX_EFFECT))
         known = resolved.hardware
         if known and _STAGE[part] not in known.stages:
