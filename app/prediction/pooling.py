@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.prediction.effects import LEVELS, SLOPES, VERSION, Effects, Levels, prior_mean
+from app.prediction.effects import LEVELS, MODEL, SLOPES, VERSION, Effects, Levels, prior_mean
 from app.prediction.recipe import Recipe
 from app.stages import Part
 
@@ -50,34 +50,51 @@ def pool(
     before : what an earlier round learned, to begin from.
     first : whether every row is trusted to begin with: a whole new node is news, not a crowd of outliers.
 
-    Turns over the levels, each time giving every key the shrunken weighted mean of what the others leave.
+    Turns over the levels, each time giving every key the shrunken weighted mean of what the others leave. The first
+    time, a few turns leave out the levels of single models and judge each startup by how far models usually lie from
+    each other: else a wild startup would move the coarse levels before its own level has taken it up.
     """
     effects = [values.copy() for values in before.effects]
-    noise = before.noise[levels.parts]
+    usual = before.noise[levels.parts]
     total = levels.sums(effects)
-    weights = trust if first else trust * _student(ratios - total, noise, recipe)
-    variances = before.variances
+    weights = trust if first else trust * _student(ratios - total, usual, recipe)
+    for _ in range(recipe.rough_sweeps if first else 0):
+        rough = usual + recipe.model**2 + recipe.history**2
+        total = _turn(levels, effects, ratios, total, weights / rough, before.variances, recipe, MODEL)[0]
+        weights = trust * _student(ratios - total, rough, recipe)
     moments: list[Array] = []
     for _ in range(recipe.sweeps):
-        moments = []
-        for turn, (values, index) in enumerate(zip(effects, levels.index, strict=True)):
-            share = levels.share(turn)
-            mine = values[index] * share
-            precision = weights * share / noise
-            evidence = np.bincount(index, precision * share, len(values))[:-1]
-            sums = np.bincount(index, precision * (ratios - total + mine), len(values))[:-1]
-            expected = values[levels.predecessors] if turn == VERSION else prior_mean(turn, recipe)
-            tails = _student(values[:-1] - expected, variances[turn], recipe)
-            posterior = 1.0 / (evidence + tails / variances[turn])
-            values[:-1] = posterior * (sums + expected * tails / variances[turn])
-            total += values[index] * share - mine
-            moments.append(np.where(evidence > 0, tails * (values[:-1] - expected) ** 2 + posterior, np.nan))
-        weights = trust * _student(ratios - total, noise, recipe)
-    residuals = ratios - total
-    learned = [_variances(turn, levels, recipe, told) for turn, told in enumerate(moments)]
-    return Pooled(effects, learned, _noise(levels, residuals, weights, trust, recipe)), _student(
-        residuals, noise, recipe
-    )
+        total, moments = _turn(levels, effects, ratios, total, weights / usual, before.variances, recipe, len(LEVELS))
+        weights = trust * _student(ratios - total, usual, recipe)
+    variances = [_variances(turn, levels, recipe, told) for turn, told in enumerate(moments)]
+    noise = _noise(levels, ratios - total, weights, trust, recipe)
+    return Pooled(effects, variances, noise), _student(ratios - total, usual, recipe)
+
+
+def _turn(
+    levels: Levels,
+    effects: Effects,
+    ratios: Array,
+    total: Array,
+    weights: Array,
+    variances: list[Array],
+    recipe: Recipe,
+    depth: int,
+) -> tuple[Array, list[Array]]:
+    """Renew the effects of the first ``depth`` levels in place; return their sums by row and second moments by key."""
+    moments = []
+    for turn in range(depth):
+        values, index, share, variance = effects[turn], levels.index[turn], levels.share(turn), variances[turn]
+        mine = values[index] * share
+        evidence = np.bincount(index, weights * share**2, len(values))[:-1]
+        sums = np.bincount(index, weights * share * (ratios - total + mine), len(values))[:-1]
+        expected = values[levels.predecessors] if turn == VERSION else prior_mean(turn, recipe)
+        tails = _student(values[:-1] - expected, variance, recipe)
+        posterior = 1.0 / (evidence + tails / variance)
+        values[:-1] = posterior * (sums + expected * tails / variance)
+        total = total + values[index] * share - mine
+        moments.append(np.where(evidence > 0, tails * (values[:-1] - expected) ** 2 + posterior, np.nan))
+    return total, moments
 
 
 def _usual(turn: int, keys: list[str], recipe: Recipe) -> Array:

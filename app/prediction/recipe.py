@@ -66,6 +66,8 @@ class Recipe:
     """Startups that the noise above counts for."""
     rounds: int = 4
     """Turns between coefficients and effects; the fourth changes the total of the reference set by under 0.1 %."""
+    rough_sweeps: int = 5
+    """Turns of the first round that leave out single models; after five, coarse effects move by under 1 %."""
     sweeps: int = 12
     """Turns over the levels in each round."""
     folds: int = 6
