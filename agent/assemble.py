@@ -44,7 +44,7 @@ class Assembled:
     hook_seconds: float = 0.0
     """What the hook itself took of the startup, over the processes of the critical path."""
     failed_in: str | None = None
-    """The stage that a startup which did not end well was in."""
+    """The stage that the startup was in at its end; of interest where that was none too good."""
     last_error: str | None = None
     """The last error, unmasked."""
 
