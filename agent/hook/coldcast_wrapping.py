@@ -27,7 +27,7 @@ class Wrapping:
         for path, event in POINTS[name]:
             if self._point(module, path, event):
                 wrapped.append(event)
-            elif path.rpartition(".")[2] not in OPTIONAL:
+            elif path not in OPTIONAL and path.rpartition(".")[2] not in OPTIONAL:
                 missing.append(event)
         if not wrapped and not missing:
             return
