@@ -1,6 +1,6 @@
 """What the hook costs a real engine: pairs of starts, with it and without it, one after the other.
 
-    python bench/hook_cost.py --vllm .venv-engine/bin/vllm MODEL [--pairs 3] [--serve-args "--max-model-len 512"]
+    python -m bench.hook_cost --vllm .venv-engine/bin/vllm MODEL [--pairs 3] [--serve-args "--max-model-len 512"]
 
 Prints the seconds to the first healthy answer of each start, and the difference of the medians. Ends with 1 where it
 is over a second, or where the two kinds of start left different folders in their compile caches. Wants an idle machine.

@@ -76,11 +76,10 @@ def test_sigterm_ends_everything_as_it_would_without_the_agent(launch: Launch, m
     assert early.stop() == -signal.SIGTERM
     assert not engine.is_running()
     ready = launch(model)
-    until_healthy(ready)
+    (kept,) = eventually(lambda: list((tmp_path / "spool").rglob("*.json")), seconds=PATIENCE)
     family = psutil.Process(ready.process.pid).children(recursive=True)
     assert ready.stop() == 0
     assert not psutil.wait_procs(family, timeout=60)[1]
-    (kept,) = (tmp_path / "spool").rglob("*.json")
     assert json.loads(kept.read_text())["outcome"] == "ready"
 
 
