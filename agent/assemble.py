@@ -105,6 +105,8 @@ def _notes(processes: Iterable[Process], chain: Chain) -> list[str]:
         notes.append("the hook ran in no process of the engine, so only the total is known")
     elif not chain.front_ends and chain.engine is not None and not chain.engine.named("front_end"):
         notes.append("no front end in Python was seen, so bootstrap and tokenizer are not known")
+    if chain.engine is not None and not chain.workers and not chain.engine.named("worker_init", "model_loading"):
+        notes.append("no worker was seen, as on other nodes, so what workers do is not known")
     for process in processes:
         if process.hook_error:
             notes.append(f"the hook gave up in process {process.pid}: {process.hook_error}")

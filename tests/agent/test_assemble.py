@@ -188,6 +188,15 @@ def test_a_stage_that_was_not_watched_is_absent_and_one_that_did_not_happen_is_z
     assert "unaccounted" not in assembled.parts
 
 
+def test_workers_out_of_sight_are_noted() -> None:
+    tree = Tree()
+    tree.process(1, 0.0).span("engine_config", 0.0, 1.0).span("front_end", 1.0, 8.0)
+    tree.process(2, 1.0).span("engine_init", 2.0, 8.0).span("executor_init", 2.0, 7.0)
+    assembled = tree.ending(healthy=9.0).assembled()
+    assert assembled.notes == ["no worker was seen, as on other nodes, so what workers do is not known"]
+    assert "model_loading" not in assembled.stages
+
+
 def test_weights_that_came_by_an_unknown_loader_are_not_called_model_init() -> None:
     tree = Tree()
     tree.process(1, 0.0).span("engine_init", 0.0, 9.0).span("model_loading", 1.0, 8.0).span("model_init", 1.0, 2.0)
