@@ -67,7 +67,7 @@ def refit(
     if every is not None:
         stop = threading.Event()
         if until_stdin_closes:
-            threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+            threading.Thread(target=_set_when_stdin_closes, args=[stop], daemon=True).start()
         with database(settings) as running, sessions(running) as opened:
             refit_every(opened, running.listen_url or running.database_url or "", every, stop)
         return
@@ -77,6 +77,11 @@ def refit(
     if report is None:
         raise ColdcastError("Another process refits at the moment: try again when it is done.")
     typer.echo(f"{report.outcome.value}: {report.reason} (fit {report.fit_id})")
+
+
+def _set_when_stdin_closes(stop: threading.Event) -> None:
+    sys.stdin.read()
+    stop.set()
 
 
 @app.command(name="import")

@@ -35,7 +35,8 @@ class LimitBody:
 
 
 async def _read(receive: Receive, limit: int) -> bytes | None:
-    chunks, size = [], 0
+    chunks: list[bytes] = []
+    size = 0
     while True:
         message = await receive()
         if message["type"] != "http.request":

@@ -20,8 +20,8 @@ POLL_SECONDS = 0.1
 
 @router.post(
     "/refits",
-    responses={202: {"description": "Not done in time; it will be.", "model": RefitResult}}
-    | problem_responses(422, 503),
+    responses=problem_responses(422, 503)
+    | {202: {"description": "Not done in time; it will be.", "model": RefitResult}},
 )
 async def create_refit(
     sessions: SessionsDependency,
