@@ -26,8 +26,10 @@ Limit = Annotated[int, Query(ge=1, le=1000, description="Measurements on a page.
 @router.post(
     "",
     status_code=201,
-    responses=problem_responses(400, 409, 413, 422, 503)
-    | {200: {"description": "It was stored before; nothing changed.", "model": MeasurementRecord}},
+    responses={
+        200: {"description": "It was stored before; nothing changed.", "model": MeasurementRecord},
+        **problem_responses(400, 409, 413, 422, 503),
+    },
 )
 def create_measurement(
     measurement: Annotated[Measurement, Body(openapi_examples=MEASUREMENT)],

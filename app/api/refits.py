@@ -20,8 +20,10 @@ POLL_SECONDS = 0.1
 
 @router.post(
     "/refits",
-    responses=problem_responses(422, 503)
-    | {202: {"description": "Not done in time; it will be.", "model": RefitResult}},
+    responses={
+        202: {"description": "Not done in time; it will be.", "model": RefitResult},
+        **problem_responses(422, 503),
+    },
 )
 async def create_refit(
     sessions: SessionsDependency,

@@ -44,7 +44,7 @@ class Case:
     experts: float
     tokenizer_bytes: float
     graph_bytes: float
-    quantized: bool
+    quantization: str
     architecture: str
     version: tuple[int, ...]
     """Major and minor version of the engine."""
@@ -75,6 +75,14 @@ class Case:
     """1 where the model class is inspected in a process of its own."""
     busy: float
     """Work of others on the cores, 0..1."""
+    quota: float
+    """Cores that the engine may use; 0 where nothing limits it."""
+    asked_sizes: bool
+    """Whether the sizes to capture are other than the version's rule gives."""
+    active_bytes: float
+    """Weight bytes that one token passes through: all but the experts that it is not routed to."""
+    further_blocks: float
+    """Blocks of 4096 beyond the first that a hidden state fills: kernels that reduce it whole split there."""
     assumed: list[str] = field(default_factory=list)
 
     def cell(self, part: Part) -> str:
@@ -86,3 +94,9 @@ class Case:
         if part is Part.MODEL_INSPECTION:
             return f"{part}|{self.inspection}"
         return part.value
+
+    def variant(self, part: Part) -> str | None:
+        """Return the part with what is unusual: load format, quantization, sizes to capture; None where nothing is."""
+        asked = "asked_sizes" if self.asked_sizes and part is Part.CUDA_GRAPH_CAPTURE else ""
+        told = "|".join(("" if self.load_format == "auto" else self.load_format, self.quantization, asked))
+        return f"{part}|{told}" if told != "||" else None

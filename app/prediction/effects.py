@@ -6,7 +6,8 @@ preceding engine version, by its level's prior deviation, so a node that nobody 
 startup moves it most of the way, and many make it its own. Residuals are Student's t: a wild one drags nothing.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from app.prediction.features import kind_of
 from app.prediction.recipe import Recipe
 from app.stages import Part
 
-__all__ = ["COARSE", "LEVELS", "MODEL", "Effects", "Levels", "keys_of", "pool"]
+__all__ = ["COARSE", "LEVELS", "MODEL", "Effects", "Levels", "effect_of", "exposures", "keys_of", "pool", "prior_mean"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -25,7 +26,10 @@ Effects = list[Array]
 """Of each level, the effect of each key, and a 0 for rows that have none."""
 
 LEVELS = (
+    "busy",
+    "quota",
     "condition",
+    "variant",
     "version",
     "place",
     "place_part",
@@ -42,7 +46,17 @@ LEVELS = (
 COARSE = slice(0, LEVELS.index("architecture"))
 """The levels that belong to no model: coefficients are learned with these taken off, so that models are left."""
 MODEL = LEVELS.index("model")
+_SLOPES = 2  # The first two levels are slopes over an exposure; all others are there or not.
 _VERSION = LEVELS.index("version")
+
+
+def exposures(case: Case) -> tuple[float, float]:
+    """Return how much of the first two effects a case has: load by others on its cores, and cores that it may not use.
+
+    On the paper's node n1, 50 % load slows a startup by 12 % and 90 % by 25 to 28 %: about load ^ 1.5. Halving the
+    cores counts from eight on downwards, where the compiler's workers begin to share them.
+    """
+    return case.busy**1.5, max(0.0, math.log2(8.0 / case.quota)) if case.quota else 0.0
 
 
 def keys_of(part: Part, case: Case) -> tuple[str | None, ...]:
@@ -50,7 +64,10 @@ def keys_of(part: Part, case: Case) -> tuple[str | None, ...]:
     kind, cell, hardware = kind_of(part), case.cell(part), case.hardware.text()
     place = (case.hardware.gpu if kind == "gpu" else case.hardware.cpu) or "?"
     return (
+        f"busy:{kind}",
+        f"quota:{kind}",
         f"condition:{cell}",
+        f"variant:{variant}" if (variant := case.variant(part)) else None,
         f"version:{part}@{'.'.join(map(str, case.version))}",
         f"place:{kind}@{place}",
         f"place_part:{cell}@{place}",
@@ -65,6 +82,17 @@ def keys_of(part: Part, case: Case) -> tuple[str | None, ...]:
     )
 
 
+def effect_of(part: Part, case: Case, effects: Mapping[str, float], recipe: Recipe) -> float:
+    """Return the sum of a part's effects by key: the logarithm of a factor."""
+    keys, exposed = keys_of(part, case), exposures(case)
+    slopes = sum(
+        share * effects.get(key or "", prior_mean(turn, recipe))
+        for turn, (key, share) in enumerate(zip(keys, exposed, strict=False))
+        if share
+    )
+    return slopes + sum(effects.get(key, 0.0) for key in keys[_SLOPES:] if key)
+
+
 @dataclass(slots=True)
 class Levels:
     """The effects of a table of rows, by level; a row is one part of one startup."""
@@ -73,32 +101,43 @@ class Levels:
     """Of each level, its keys."""
     index: Index
     """Which key each row has in each level; the number of keys where it has none: shape (levels, rows)."""
+    exposures: Array
+    """How much of the first two levels' effects each row has: shape (2, rows)."""
     predecessors: Index
     """Of each engine version of each part, the index of the version before it, or the number of versions."""
 
     @classmethod
-    def of(cls, rows: Sequence[tuple[str | None, ...]]) -> "Levels":
-        """Number the keys of each level."""
+    def of(cls, rows: Sequence[tuple[str | None, ...]], exposed: Sequence[tuple[float, float]]) -> "Levels":
+        """Number the keys of each level; ``exposed`` as of :func:`exposures`, for each row."""
         keys = [sorted({row[turn] or "" for row in rows} - {""}) for turn in range(len(LEVELS))]
         keys[_VERSION].sort(key=_natural)
         index = np.empty((len(LEVELS), len(rows)), dtype=np.intp)
         for turn, names in enumerate(keys):
             place: dict[str | None, int] = {key: i for i, key in enumerate(names)}
             index[turn] = [place.get(row[turn], len(names)) for row in rows]
-        return cls(keys, index, _predecessors(keys[_VERSION]))
+        return cls(keys, index, np.array(exposed).T.reshape(_SLOPES, len(rows)), _predecessors(keys[_VERSION]))
 
     def take(self, rows: Index) -> "Levels":
         """Return the levels of these rows; the keys stay, so that effects of both can be compared."""
-        return Levels(self.keys, self.index[:, rows], self.predecessors)
+        return Levels(self.keys, self.index[:, rows], self.exposures[:, rows], self.predecessors)
 
     def sums(self, effects: Effects, levels: slice = slice(None)) -> Array:
         """Return the sum of each row's effects: shape (rows,)."""
-        pairs = zip(effects[levels], self.index[levels], strict=True)
-        return np.asarray(np.sum([values[index] for values, index in pairs], axis=0))
+        turns = range(len(self.keys))[levels]
+        return np.asarray(np.sum([effects[turn][self.index[turn]] * self.share(turn) for turn in turns], axis=0))
 
-    def nothing(self) -> Effects:
-        """Return effects of 0."""
-        return [np.zeros(len(keys) + 1) for keys in self.keys]
+    def share(self, turn: int) -> Array | float:
+        """Return how much of a level's effect each row has."""
+        return self.exposures[turn] if turn < _SLOPES else 1.0
+
+    def nothing(self, recipe: Recipe) -> Effects:
+        """Return the effects before any measurement: 0, but for the slopes."""
+        return [np.append(np.full(len(keys), prior_mean(turn, recipe)), 0.0) for turn, keys in enumerate(self.keys)]
+
+
+def prior_mean(turn: int, recipe: Recipe) -> float:
+    """Return the effect of a level before any measurement."""
+    return (recipe.busy_mean, recipe.quota_mean)[turn] if turn < _SLOPES else 0.0
 
 
 def pool(levels: Levels, ratios: Array, trust: Array, recipe: Recipe, start: Effects | None) -> tuple[Effects, Array]:
@@ -114,20 +153,21 @@ def pool(levels: Levels, ratios: Array, trust: Array, recipe: Recipe, start: Eff
 
     Turns over the levels, each time giving every key the shrunken weighted mean of what the others leave.
     """
-    effects = [values.copy() for values in start or levels.nothing()]
+    effects = [values.copy() for values in start or levels.nothing(recipe)]
     precisions = [_precisions(turn, keys, recipe) for turn, keys in enumerate(levels.keys)]
     total = levels.sums(effects)
     # At first every row is trusted: a whole new node is news, not a crowd of outliers.
     weights = trust * _student(ratios - total, recipe) if start else trust
     for _ in range(recipe.sweeps):
         for turn, (values, index) in enumerate(zip(effects, levels.index, strict=True)):
-            mine = values[index]
+            share = levels.share(turn)
+            mine = values[index] * share
             rest = ratios - total + mine
-            evidence = np.bincount(index, weights, len(values))[:-1] / recipe.noise**2
-            sums = np.bincount(index, weights * rest, len(values))[:-1] / recipe.noise**2
-            expected = values[levels.predecessors] if turn == _VERSION else 0.0
+            evidence = np.bincount(index, weights * share**2, len(values))[:-1] / recipe.noise**2
+            sums = np.bincount(index, weights * share * rest, len(values))[:-1] / recipe.noise**2
+            expected = values[levels.predecessors] if turn == _VERSION else prior_mean(turn, recipe)
             values[:-1] = (sums + precisions[turn] * expected) / (evidence + precisions[turn])
-            total += values[index] - mine
+            total += values[index] * share - mine
         weights = trust * _student(ratios - total, recipe)
     return effects, _student(ratios - total, recipe)
 

@@ -5,9 +5,10 @@ Read from vLLM's source: the capture-size rule is in ``config/__init__.py`` (0.1
 
 import re
 
-__all__ = ["capture_sizes", "graphs_captured", "minor_version"]
+__all__ = ["DEFAULT_BATCHED_TOKENS", "capture_sizes", "graphs_captured", "minor_version"]
 
 DEFAULT_SEQUENCES = 256  # With 256 or more the cap of 512 holds in every version, so the default hardly matters.
+DEFAULT_BATCHED_TOKENS = 8192  # On GPUs of 70 GiB or more, from 0.10 on.
 _MAX_CAPTURE = 512
 _FULL_GRAPHS_SINCE = (0, 11)  # FULL_AND_PIECEWISE became the default: decode graphs are captured once more.
 _COARSE_STEPS_SINCE = (0, 11)

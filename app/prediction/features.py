@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.prediction.case import Case
+from app.prediction.engine_rules import DEFAULT_BATCHED_TOKENS
 from app.stages import Part
 
 __all__ = ["FEATURES", "Feature", "Kind", "design", "kind_of", "priors", "values"]
@@ -82,6 +83,11 @@ def _rank_bytes(case: Case) -> float:
     return case.weight_bytes / case.tensor_parallel
 
 
+def _batched_active_bytes(case: Case) -> float:
+    """The profiling run's work: weights that a token passes through, for the default batch or in proportion."""
+    return case.active_bytes / case.tensor_parallel * case.batched_tokens / DEFAULT_BATCHED_TOKENS
+
+
 FEATURES: dict[Part, tuple[Feature, ...]] = {
     Part.IMPORTS: (Feature("processes", 0.7, lambda c: 2.0 + (c.ranks > 1)),),
     Part.PLATFORM_DETECTION: (Feature("constant", 0.02, _one),),
@@ -109,7 +115,7 @@ FEATURES: dict[Part, tuple[Feature, ...]] = {
     ),
     Part.WEIGHT_POSTPROCESS: (
         Feature("constant", 0.01, _one),
-        Feature("quantized_bytes", 1e-10, lambda c: c.weight_bytes * c.quantized, is_bytes=True),
+        Feature("quantized_bytes", 1e-10, lambda c: c.weight_bytes * bool(c.quantization), is_bytes=True),
     ),
     Part.DYNAMO_TRANSFORM: (
         Feature("constant", 0.5, _compiled(_one)),
@@ -131,9 +137,10 @@ FEATURES: dict[Part, tuple[Feature, ...]] = {
     ),
     Part.KV_CACHE_PROFILING: (
         Feature("constant", 0.6, _one),
-        Feature("rank_weight_bytes", 4e-11, _rank_bytes),
+        Feature("batched_active_bytes", 4e-11, _batched_active_bytes, is_bytes=True),
         Feature("compiled_layers", 0.01, _compiled(lambda c: c.layers)),
         Feature("moe_layers", 0.01, _moe),
+        Feature("further_blocks", 0.3, lambda c: c.further_blocks),
         Feature("compiling", 2.0, _cold(_one)),
     ),
     Part.CUDA_GRAPH_CAPTURE: (

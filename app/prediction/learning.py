@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn import config_context
 
 from app.prediction.case import Case
-from app.prediction.effects import COARSE, MODEL, Effects, Levels, keys_of, pool
+from app.prediction.effects import COARSE, MODEL, Effects, Levels, exposures, keys_of, pool
 from app.prediction.features import design, priors
 from app.prediction.observation import Observation
 from app.prediction.recipe import Recipe
@@ -47,7 +47,10 @@ class Table:
             _filled([[o.stages.get(stage) for stage in STAGES] for o in observations]),
             _filled([[o.parts.get(part) for part in PARTS] for o in observations]),
             [design(part, cases) for part in PARTS],
-            Levels.of([keys_of(part, case) for case in cases for part in PARTS]),
+            Levels.of(
+                [keys_of(part, case) for case in cases for part in PARTS],
+                [exposures(case) for case in cases for _ in PARTS],
+            ),
         )
 
     def take(self, rows: Index) -> "Table":
@@ -89,7 +92,7 @@ def scaled(base: Array, effect: Array, floor: float) -> Array:
 
 def learn(table: Table, recipe: Recipe) -> tuple[Learned, Array]:
     """Learn coefficients and effects in turns; also return Student's weight of every part: shape (n, 17)."""
-    learned = Learned([priors(part) for part in PARTS], table.levels.nothing())
+    learned = Learned([priors(part) for part in PARTS], table.levels.nothing(recipe))
     weights = np.ones((len(table.cases), len(PARTS)))
     for turn in range(recipe.rounds):
         observed = spread(table, learned.seconds(table, recipe))

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from app.prediction.bounds import TARGETS, Spread
 from app.prediction.case import Case
-from app.prediction.effects import keys_of
+from app.prediction.effects import effect_of
 from app.prediction.features import FEATURES
 from app.prediction.fit import Fit
 from app.prediction.resolver import Resolved, Resolver, seen_states, with_states
@@ -58,7 +58,7 @@ class Predictor:
 
     def __init__(self, fit: Fit, *, fit_id: int | None = None, fitted_at: datetime | None = None) -> None:
         self._fit = fit
-        self._fit_id, self._fitted_at = fit_id, fitted_at
+        self._fit_id, self.fitted_at = fit_id, fitted_at
         self._resolver = Resolver(fit.catalogue)
         self._floor = fit.recipe.floor_seconds
         self._coefficients = {
@@ -93,7 +93,7 @@ class Predictor:
                 rung=rung,
                 measurements=count,
                 fit_id=self._fit_id,
-                fitted_at=self._fitted_at,
+                fitted_at=self.fitted_at,
                 bounds=Bounds.CONFORMAL if spreads["total"].conformal and widening == 1 else Bounds.PARAMETRIC,
                 assumed=[*resolved.case.assumed, *_assumed_states(resolved.case, scenes)],
                 extrapolated=extrapolated,
@@ -155,7 +155,7 @@ class Predictor:
 
     def _part_seconds(self, part: Part, case: Case, resolved: Resolved) -> float:
         base = sum(coefficient * feature.value(case) for feature, coefficient in self._coefficients[part])
-        effect = sum(self._fit.effects.get(key, 0.0) for key in keys_of(part, case) if key)
+        effect = effect_of(part, case, self._fit.effects, self._fit.recipe)
         seconds = self._times(base, min(max(effect, -MAX_EFFECT), MAX_EFFECT))
         known = resolved.hardware
         if known and _STAGE[part] not in known.stages:

@@ -24,8 +24,18 @@ class Recipe:
     """Relative prior deviation of a coefficient: within a factor of two of its prior unless the data say otherwise."""
     model_scatter: float = 0.1
     """How far a model lies from its features: weighs ten models against the prior like 1000 to 1."""
+    busy_mean: float = 0.3
+    """Logarithm of the slowdown on cores that others keep wholly busy, before any measurement: 35 %."""
+    busy: float = 0.1
+    """Deviation of that slope."""
+    quota_mean: float = 0.15
+    """Logarithm of the slowdown for each halving of the usable cores below eight: 16 %; a guess, to be measured."""
+    quota: float = 0.15
+    """Deviation of that slope."""
     condition: float = 0.5
     """A cache state or load format against its features: two measurements settle it."""
+    variant: float = 0.3
+    """An unusual load format, quantization or choice of captured sizes against the usual."""
     version: float = 0.15
     """One engine version against its predecessor."""
     place: float = 0.15
@@ -42,7 +52,7 @@ class Recipe:
     """The operator's own measurements against the shipped reference ones on the same hardware: 98 % after one."""
     own_part: float = 0.1
     """The same for one part."""
-    architecture: float = 0.05
+    architecture: float = 0.1
     """Models of one architecture against their features."""
     model: float = 0.1
     """One model against its features, wherever it starts."""

@@ -1,5 +1,6 @@
 """The resolver: spec + catalogue → case. What a spec leaves open is filled in here, and listed."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,19 +23,19 @@ from app.prediction.catalogue import (
     most_common_version,
     states_of,
 )
-from app.prediction.engine_rules import capture_sizes, graphs_captured, minor_version
+from app.prediction.engine_rules import DEFAULT_BATCHED_TOKENS, capture_sizes, graphs_captured, minor_version
 from app.prediction.observation import Observation
 from app.schemas.spec import Spec
 
 __all__ = ["Resolved", "Resolver"]
 
 DEFAULT_VERSION = "0.10.1.1"  # The version of the paper, where nothing at all is known.
-DEFAULT_BATCHED_TOKENS = 8192
 TOKENIZER_BYTES_PER_ENTRY = 60.0  # The paper's tokenizers: 47 (Qwen) to 72 (Gemma), gpt-oss 140.
 GRAPH_BYTES_PER_LAYER = 32_000.0  # The paper's graphs: 26 to 39 KiB a layer; 17 to 22 without gates or attention.
 TYPICAL_VOCABULARY = 100_000.0
 # A dense decoder has about 12 layers x hidden^2 parameters, and hidden is about 128 x layers: 7e9 makes 33 layers.
 PARAMETERS_PER_CUBED_LAYER = 12.0 * 128**2
+REDUCTION_BLOCK = 4096
 STANDARD_FORMATS = frozenset(("auto", "safetensors", "hf", "pt"))
 Facts = dict[str, Any]
 
@@ -216,13 +217,23 @@ def _dense_parameters(facts: Facts) -> float:
     return float(layers * hidden * (4 * hidden + 3 * width * experts) + 2 * hidden * (facts.get("vocab_size") or 1e5))
 
 
+def _active_bytes(facts: Facts) -> float:
+    """Return the weight bytes that one token passes through; experts' share of them is estimated from their shape."""
+    weights, experts = float(facts["weight_bytes"]), facts.get("num_experts") or 0
+    layers, hidden, width = facts.get("num_moe_layers"), facts.get("hidden_size"), facts.get("intermediate_size")
+    if not experts or not layers or not hidden or not width:
+        return weights
+    bits = bits_per_weight(facts["dtype"], facts["quantization"])
+    routed = min(0.95 * weights, 3.0 * layers * experts * hidden * width * bits / 8)
+    return weights - float(routed) * (1.0 - min(1.0, (facts.get("num_experts_per_token") or 2) / experts))
+
+
 def _case(spec: Spec, facts: Facts, model: str, key: HardwareKey, version: tuple[int, ...], assumed: list[str]) -> Case:
     engine, weights = spec.engine, facts["weight_bytes"]
     tensor_parallel = engine.tensor_parallel_size or 1
     compiled = not engine.enforce_eager and engine.optimization_level != 0
-    sizes = engine.num_cudagraph_sizes
-    if sizes is None:
-        sizes = len(capture_sizes(version, engine.max_num_seqs, engine.max_num_batched_tokens))
+    usual = len(capture_sizes(version, engine.max_num_seqs, engine.max_num_batched_tokens))
+    sizes = usual if engine.num_cudagraph_sizes is None else engine.num_cudagraph_sizes
     graphs = engine.num_cudagraphs
     if graphs is None:
         graphs = graphs_captured(version, sizes, engine.max_num_seqs, engine.optimization_level)
@@ -239,13 +250,13 @@ def _case(spec: Spec, facts: Facts, model: str, key: HardwareKey, version: tuple
         experts=float(facts.get("num_experts") or 0),
         tokenizer_bytes=float(facts["tokenizer_bytes"]),
         graph_bytes=float(facts["compiled_graph_bytes"]),
-        quantized=bool(facts["quantization"]),
+        quantization=facts["quantization"] or "",
         architecture=facts.get("architecture") or "",
         version=version,
         ranks=float(tensor_parallel * (engine.pipeline_parallel_size or 1)),
         tensor_parallel=float(tensor_parallel),
         compiled=compiled,
-        captured=compiled and graphs > 0,
+        captured=not engine.enforce_eager and graphs > 0,
         capture_sizes=float(sizes),
         graphs=float(graphs),
         batched_tokens=float(engine.max_num_batched_tokens or DEFAULT_BATCHED_TOKENS),
@@ -259,6 +270,10 @@ def _case(spec: Spec, facts: Facts, model: str, key: HardwareKey, version: tuple
         cold_share=0.0,
         inspection_share=1.0,
         busy=spec.hardware.cpu_busy_fraction or 0.0,
+        quota=spec.hardware.cpu_quota_cores or 0.0,
+        asked_sizes=sizes != usual,
+        active_bytes=_active_bytes(facts),
+        further_blocks=float(max(0, math.ceil((facts.get("hidden_size") or 0) / REDUCTION_BLOCK) - 1)),
         assumed=assumed,
     )
     return with_states(case, states_of(spec), spec.cache.weights_cached_fraction)

@@ -3,7 +3,7 @@
 ``measurements.json`` is written by ``scripts/build_reference.py``, which names the tables and what it leaves out.
 """
 
-from app.reference.dataset import aliases, load_reference
+from app.reference.dataset import aliases, load_reference, models
 from app.reference.files import parse_file
 
-__all__ = ["aliases", "load_reference", "parse_file"]
+__all__ = ["aliases", "load_reference", "models", "parse_file"]

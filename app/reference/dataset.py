@@ -33,7 +33,7 @@ from app.schemas.measurement import Measurement, canonical_digest
 from app.schemas.spec import CacheSpec, EngineSpec, HardwareSpec, ModelSpec
 from app.stages import Part, Stage
 
-__all__ = ["SOURCE", "Dataset", "DatasetModel", "DatasetRow", "aliases", "load_reference", "to_wire"]
+__all__ = ["SOURCE", "Dataset", "DatasetModel", "DatasetRow", "aliases", "load_reference", "models", "to_wire"]
 
 SOURCE = "reference"
 # Any fixed UUID does; ids must stay the same from release to release, so never change it.
@@ -124,3 +124,8 @@ def _shipped() -> Dataset:
 
 def _plain(schema: Strict) -> dict[str, Any]:
     return schema.model_dump(mode="json", exclude_none=True)
+
+
+def models() -> list[ModelSpec]:
+    """Return the facts of every shipped model, those without a published startup included."""
+    return [model.spec for model in _shipped().models.values()]

@@ -1,0 +1,1 @@
+"""Benchmarks: what Coldcast is measured by."""

@@ -1,0 +1,106 @@
+"""Fits each training once and asks it everything that any protocol wants to know of it, on two processes."""
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+
+from app.prediction.observation import Observation
+from app.schemas.spec import Spec
+from bench.corruption import corrupt
+from bench.methods import CannotPredict, Estimate, Method
+from bench.ours import Coldcast
+from bench.reference_rows import load_rows
+from bench.rivals import Paper
+
+__all__ = ["METHODS", "OURS", "PAPER", "STATE", "Answers", "Ask", "Training", "answer"]
+
+OURS, PAPER, STATE = "ours", "paper", "paper + state"
+METHODS = (PAPER, STATE, OURS)
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a method is fitted on."""
+
+    method: str
+    rows: tuple[int, ...]
+    """Reference rows, by their index."""
+    own: tuple[int, ...] = ()
+    """Rows that count as the operator's own measurements, in the order in which they came."""
+    seed: int | None = None
+    """With a seed, some rows are made wrong."""
+    bounded: bool = True
+    """Whether the bounds count; without them a fit takes a sixth of the time, and its estimates are the same."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One question: what does this training answer for the spec of this row?"""
+
+    training: Training
+    row: int
+    hide_graph: bool = False
+    """Leave out what only a first start of the model reveals: the size of its compiled graph."""
+
+    @property
+    def spec(self) -> Spec:
+        """The spec as it is asked."""
+        spec = load_rows()[self.row].measurement.spec
+        return hide_graph(spec) if self.hide_graph else spec
+
+
+Answers = Mapping[Ask, Estimate | None]
+
+
+def hide_graph(spec: Spec) -> Spec:
+    """Return the spec without the compiled graph's size."""
+    return spec.model_copy(update={"model": spec.model.model_copy(update={"compiled_graph_bytes": None})})
+
+
+def observations(training: Training) -> list[Observation]:
+    """Return what the training consists of."""
+    rows = load_rows()
+    shipped = [rows[index].observation for index in training.rows]
+    own = [replace(rows[index].observation, reference=False, reporter="agent") for index in training.own]
+    return [*(shipped if training.seed is None else corrupt(shipped, training.seed)), *own]
+
+
+def answer(asks: Iterable[Ask], processes: int) -> Answers:
+    """Return the estimate for every ask; None where the method cannot predict."""
+    by_training: dict[Training, list[Ask]] = defaultdict(list)
+    for ask in dict.fromkeys(asks):
+        by_training[ask.training].append(ask)
+    answers: dict[Ask, Estimate | None] = {}
+    with ProcessPoolExecutor(processes) as pool:
+        estimates = pool.map(_answer_training, by_training.values(), chunksize=4)
+        for done, (group, found) in enumerate(zip(by_training.values(), estimates, strict=True), start=1):
+            answers.update(zip(group, found, strict=True))
+            _progress(done, len(by_training))
+    return answers
+
+
+def _progress(done: int, of: int) -> None:
+    """Keep one line on stderr, written anew at each percent."""
+    if done * 100 // of > (done - 1) * 100 // of:
+        print(f"\r{done} of {of} fits", end="\n" if done == of else "", file=sys.stderr, flush=True)
+
+
+def _answer_training(asks: Sequence[Ask]) -> list[Estimate | None]:
+    training = asks[0].training
+    method = _unfitted(training).fit(observations(training))
+    return [_predict(method, ask.spec) for ask in asks]
+
+
+def _unfitted(training: Training) -> Method:
+    if training.method == OURS:
+        return Coldcast(with_bounds=training.bounded)
+    return Paper(with_state=training.method == STATE)
+
+
+def _predict(method: Method, spec: Spec) -> Estimate | None:
+    try:
+        return method.predict(spec)
+    except CannotPredict:
+        return None
