@@ -7,6 +7,7 @@ startup moves it most of the way, and many make it its own. Residuals are Studen
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from app.prediction.features import kind_of
 from app.prediction.recipe import Recipe
 from app.stages import Part
 
-__all__ = ["COARSE", "LEVELS", "MODEL", "Effects", "Levels", "effect_of", "exposures", "keys_of", "pool", "prior_mean"]
+__all__ = ["COARSE", "LEVELS", "MODEL", "SLOPES", "VERSION", "Effects", "Levels", "effect_of", "keys_of", "prior_mean"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -46,8 +47,8 @@ LEVELS = (
 COARSE = slice(0, LEVELS.index("architecture"))
 """The levels that belong to no model: coefficients are learned with these taken off, so that models are left."""
 MODEL = LEVELS.index("model")
-_SLOPES = 2  # The first two levels are slopes over an exposure; all others are there or not.
-_VERSION = LEVELS.index("version")
+SLOPES = 2  # The first two levels are slopes over an exposure; all others are there or not.
+VERSION = LEVELS.index("version")
 
 
 def exposures(case: Case) -> tuple[float, float]:
@@ -90,7 +91,7 @@ def effect_of(part: Part, case: Case, effects: Mapping[str, float], recipe: Reci
         for turn, (key, share) in enumerate(zip(keys, exposed, strict=False))
         if share
     )
-    return slopes + sum(effects.get(key, 0.0) for key in keys[_SLOPES:] if key)
+    return slopes + sum(effects.get(key, 0.0) for key in keys[SLOPES:] if key)
 
 
 @dataclass(slots=True)
@@ -101,25 +102,33 @@ class Levels:
     """Of each level, its keys."""
     index: Index
     """Which key each row has in each level; the number of keys where it has none: shape (levels, rows)."""
+    families: list[Index]
+    """Of each level, the family of each key: keys of one part (or kind of parts) vary alike."""
+    parts: Index
+    """Which part each row is of: shape (rows,)."""
     exposures: Array
     """How much of the first two levels' effects each row has: shape (2, rows)."""
     predecessors: Index
     """Of each engine version of each part, the index of the version before it, or the number of versions."""
 
     @classmethod
-    def of(cls, rows: Sequence[tuple[str | None, ...]], exposed: Sequence[tuple[float, float]]) -> "Levels":
-        """Number the keys of each level; ``exposed`` as of :func:`exposures`, for each row."""
+    def of(cls, cases: Sequence[Case]) -> "Levels":
+        """Number the keys of each level, for every part of every case."""
+        rows = [keys_of(part, case) for case in cases for part in Part]
+        exposed = np.array([exposures(case) for case in cases for _ in Part]).T.reshape(SLOPES, len(rows))
         keys = [sorted({row[turn] or "" for row in rows} - {""}) for turn in range(len(LEVELS))]
-        keys[_VERSION].sort(key=_natural)
+        keys[VERSION].sort(key=_natural)
         index = np.empty((len(LEVELS), len(rows)), dtype=np.intp)
         for turn, names in enumerate(keys):
             place: dict[str | None, int] = {key: i for i, key in enumerate(names)}
             index[turn] = [place.get(row[turn], len(names)) for row in rows]
-        return cls(keys, index, np.array(exposed).T.reshape(_SLOPES, len(rows)), _predecessors(keys[_VERSION]))
+        parts = np.tile(np.arange(len(Part)), len(cases))
+        return cls(keys, index, [_families(names) for names in keys], parts, exposed, _predecessors(keys[VERSION]))
 
     def take(self, rows: Index) -> "Levels":
         """Return the levels of these rows; the keys stay, so that effects of both can be compared."""
-        return Levels(self.keys, self.index[:, rows], self.exposures[:, rows], self.predecessors)
+        exposed = self.exposures[:, rows]
+        return Levels(self.keys, self.index[:, rows], self.families, self.parts[rows], exposed, self.predecessors)
 
     def sums(self, effects: Effects, levels: slice = slice(None)) -> Array:
         """Return the sum of each row's effects: shape (rows,)."""
@@ -128,7 +137,7 @@ class Levels:
 
     def share(self, turn: int) -> Array | float:
         """Return how much of a level's effect each row has."""
-        return self.exposures[turn] if turn < _SLOPES else 1.0
+        return self.exposures[turn] if turn < SLOPES else 1.0
 
     def nothing(self, recipe: Recipe) -> Effects:
         """Return the effects before any measurement: 0, but for the slopes."""
@@ -137,46 +146,13 @@ class Levels:
 
 def prior_mean(turn: int, recipe: Recipe) -> float:
     """Return the effect of a level before any measurement."""
-    return (recipe.busy_mean, recipe.quota_mean)[turn] if turn < _SLOPES else 0.0
+    return (recipe.busy_mean, recipe.quota_mean)[turn] if turn < SLOPES else 0.0
 
 
-def pool(levels: Levels, ratios: Array, trust: Array, recipe: Recipe, start: Effects | None) -> tuple[Effects, Array]:
-    """Estimate all effects together, and Student's weight of each row, 0..1.
-
-    Parameters
-    ----------
-    levels : which effects each row has.
-    ratios : logarithm of observed over features' seconds: shape (rows,).
-    trust : weight of each row, 0..1; parts of a few hundredths of a second tell little: shape (rows,).
-    recipe : prior deviations and noise.
-    start : effects of an earlier round, to begin from.
-
-    Turns over the levels, each time giving every key the shrunken weighted mean of what the others leave.
-    """
-    effects = [values.copy() for values in start or levels.nothing(recipe)]
-    precisions = [_precisions(turn, keys, recipe) for turn, keys in enumerate(levels.keys)]
-    total = levels.sums(effects)
-    # At first every row is trusted: a whole new node is news, not a crowd of outliers.
-    weights = trust * _student(ratios - total, recipe) if start else trust
-    for _ in range(recipe.sweeps):
-        for turn, (values, index) in enumerate(zip(effects, levels.index, strict=True)):
-            share = levels.share(turn)
-            mine = values[index] * share
-            rest = ratios - total + mine
-            evidence = np.bincount(index, weights * share**2, len(values))[:-1] / recipe.noise**2
-            sums = np.bincount(index, weights * share * rest, len(values))[:-1] / recipe.noise**2
-            expected = values[levels.predecessors] if turn == _VERSION else prior_mean(turn, recipe)
-            values[:-1] = (sums + precisions[turn] * expected) / (evidence + precisions[turn])
-            total += values[index] * share - mine
-        weights = trust * _student(ratios - total, recipe)
-    return effects, _student(ratios - total, recipe)
-
-
-def _precisions(turn: int, keys: Sequence[str], recipe: Recipe) -> Array:
-    """Return 1 / prior variance of each key of a level."""
-    usual = float(getattr(recipe, LEVELS[turn]))
-    loading = f"node_part:{Part.WEIGHT_LOADING}"
-    return np.array([1.0 / (recipe.bandwidth if key.startswith(loading) else usual) ** 2 for key in keys])
+def _families(keys: Sequence[str]) -> Index:
+    names = [re.split(r"[|@]", key, maxsplit=1)[0] for key in keys]
+    place = {name: i for i, name in enumerate(sorted(set(names)))}
+    return np.array([place[name] for name in names], dtype=np.intp)
 
 
 def _natural(key: str) -> tuple[str, tuple[int, ...]]:
@@ -188,8 +164,3 @@ def _predecessors(keys: Sequence[str]) -> Index:
     """Return for each version of a part the index of the one before it; the last place, 0, for a part's first."""
     parts = [key.rpartition("@")[0] for key in keys]
     return np.array([i - 1 if i and parts[i - 1] == part else len(keys) for i, part in enumerate(parts)], dtype=np.intp)
-
-
-def _student(residuals: Array, recipe: Recipe) -> Array:
-    """Return Student's weights of the residuals: 1 at 0."""
-    return np.asarray(recipe.freedom / (recipe.freedom + (residuals / recipe.noise) ** 2))

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from sklearn import config_context
 
 from app.prediction.case import Case
-from app.prediction.effects import COARSE, MODEL, Effects, Levels, exposures, keys_of, pool
+from app.prediction.effects import COARSE, MODEL, Effects, Levels
 from app.prediction.features import design, priors
 from app.prediction.observation import Observation
+from app.prediction.pooling import Pooled, pool, unpooled
 from app.prediction.recipe import Recipe
 from app.prediction.regressor import ShrunkNonNegativeRegressor
 from app.stages import PARTS_OF, STAGES, Part
@@ -47,10 +48,7 @@ class Table:
             _filled([[o.stages.get(stage) for stage in STAGES] for o in observations]),
             _filled([[o.parts.get(part) for part in PARTS] for o in observations]),
             [design(part, cases) for part in PARTS],
-            Levels.of(
-                [keys_of(part, case) for case in cases for part in PARTS],
-                [exposures(case) for case in cases for _ in PARTS],
-            ),
+            Levels.of(cases),
         )
 
     def take(self, rows: Index) -> "Table":
@@ -92,7 +90,8 @@ def scaled(base: Array, effect: Array, floor: float) -> Array:
 
 def learn(table: Table, recipe: Recipe) -> tuple[Learned, Array]:
     """Learn coefficients and effects in turns; also return Student's weight of every part: shape (n, 17)."""
-    learned = Learned([priors(part) for part in PARTS], table.levels.nothing(recipe))
+    pooled = unpooled(table.levels, recipe)
+    learned = Learned([priors(part) for part in PARTS], pooled.effects)
     weights = np.ones((len(table.cases), len(PARTS)))
     for turn in range(recipe.rounds):
         observed = spread(table, learned.seconds(table, recipe))
@@ -101,7 +100,8 @@ def learn(table: Table, recipe: Recipe) -> tuple[Learned, Array]:
             _coefficients(column, table, observed[:, column], coarse[:, column], weights[:, column], before, recipe)
             for column, before in enumerate(learned.coefficients)
         ]
-        weights = _renew_effects(learned, table, observed, recipe, first=turn == 0)
+        pooled, weights = _pooled(learned, table, observed, recipe, pooled, first=turn == 0)
+        learned.effects = pooled.effects
     return learned, weights
 
 
@@ -160,18 +160,19 @@ def _votes(models: Index, cases: Sequence[Case], part: Part) -> Array:
     return np.asarray(known / counts[models])
 
 
-def _renew_effects(learned: Learned, table: Table, observed: Array, recipe: Recipe, *, first: bool) -> Array:
-    """Pool the effects of all parts together; return Student's weights: shape (n, 17)."""
+def _pooled(
+    learned: Learned, table: Table, observed: Array, recipe: Recipe, before: Pooled, *, first: bool
+) -> tuple[Pooled, Array]:
+    """Pool the effects of all parts together; also return Student's weights: shape (n, 17)."""
     floor, seen = recipe.floor_seconds, observed.ravel()
     rows = np.flatnonzero(~np.isnan(seen))
     base, seen = learned.bases(table).ravel()[rows], seen[rows]
     trust = np.maximum(base, seen) / (np.maximum(base, seen) + floor)
     ratios = np.log((seen + floor) / (base + floor))
-    start = None if first else learned.effects
-    learned.effects, pooled = pool(table.levels.take(rows), ratios, trust, recipe, start)
+    pooled, told = pool(table.levels.take(rows), ratios, trust, recipe, before, first=first)
     weights = np.ones(observed.size)
-    weights[rows] = pooled
-    return weights.reshape(observed.shape)
+    weights[rows] = told
+    return pooled, weights.reshape(observed.shape)
 
 
 def stage_sums(parts: Array) -> Array:

@@ -60,8 +60,14 @@ class Recipe:
     """One model on one hardware against everything else."""
     own_history: float = 0.1
     """The operator's own measurements of one model on one hardware against the reference ones."""
+    variance_votes: float = 5.0
+    """Effects that a level's deviation above counts for: with five measured ones it moves half of the way."""
+    noise_votes: float = 20.0
+    """Startups that the noise above counts for."""
     rounds: int = 4
     """Turns between coefficients and effects; the fourth changes the total of the reference set by under 0.1 %."""
+    rough_sweeps: int = 5
+    """Turns of the first round that leave out single models; after five, coarse effects move by under 1 %."""
     sweeps: int = 12
     """Turns over the levels in each round."""
     folds: int = 6
