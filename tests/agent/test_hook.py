@@ -210,6 +210,13 @@ def test_the_exception_that_ends_a_process_is_recorded_and_printed_as_ever(run: 
     assert ran.output == run(program, hooked=False).output
 
 
+def test_a_traceback_shows_the_engine_s_frames_alone(run: Run) -> None:
+    program = "from vllm.tokenizers.registry import get_tokenizer\nget_tokenizer('')"
+    ran = run(program)
+    assert "in get_tokenizer" in ran.output
+    assert ran.output == run(program, hooked=False).output
+
+
 def test_once_the_server_is_up_the_hook_is_gone(run: Run) -> None:
     ran = run(
         "import logging; stock = logging.getLogRecordFactory()\n"
