@@ -19,6 +19,15 @@ _ENGINE_FIELDS = (
     "max_num_batched_tokens",
     "max_model_len",
 )
+_RESOLVED = (
+    "dtype",
+    "quantization",
+    "data_parallel_size",
+    "executor",
+    "compilation_mode",
+    "cudagraph_mode",
+    "startup_plan",
+)
 _LOADING = (Part.WEIGHT_LOADING, Part.MODEL_INIT)
 
 

@@ -152,6 +152,7 @@ _CONFIG = {
 def _of_config(_args: Any, config: Any) -> dict[str, Any]:
     facts = {name: _get(config, path) for name, path in _CONFIG.items()}
     facts["version"] = getattr(sys.modules.get("vllm"), "__version__", None)
+    facts["startup_plan"] = os.environ.get("VLLM_ENABLE_STARTUP_PLAN")
     facts["compile_cache_disabled"] = os.environ.get("VLLM_DISABLE_COMPILE_CACHE", "0") not in ("", "0")
     return facts
 

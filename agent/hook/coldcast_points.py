@@ -113,7 +113,7 @@ DETAILED_IMPORTS = frozenset(["torch", "transformers", "vllm"])
 """Imports that are recorded even inside another import."""
 
 LAST_EVENTS = frozenset(["engine_init", "warm_up"])
-"""Where one of these ends with nothing else open, the process has started and the hook retires from it."""
+"""Once one of these has ended and nothing is open any more, the process has started and the hook retires from it."""
 
 LOG_LINES = (
     r"(\[[\w ]+\] )?("

@@ -41,6 +41,7 @@ class Recorder:
         self._lines = 0
         self._keys = itertools.count()
         self._open = 0
+        self._has_started = False
         self._held: list[dict[str, Any]] = []
         self._on_retire: list[Callable[[], None]] = []
 
@@ -105,7 +106,8 @@ class Recorder:
         if error is not None:
             event["error"] = f"{type(error).__name__}: {str(error)[:2000]}"
         self.write(event)
-        if name in LAST_EVENTS and self._open <= 0 and error is None:
+        self._has_started = self._has_started or (name in LAST_EVENTS and error is None)
+        if self._has_started and self._open <= 0:
             self.retire()
 
     def retire(self) -> None:
@@ -121,6 +123,7 @@ class Recorder:
     def after_fork(self) -> None:
         """Start afresh in a forked child, which inherits the wrappers; its file begins with its first own event."""
         self._lines, self._open, self.spent = 0, 0, 0.0
+        self._has_started = False
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
