@@ -1,6 +1,7 @@
 """The champion in memory: what `/predict` answers from without asking the database."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 import structlog
 from sqlalchemy.orm import Session
@@ -23,12 +24,18 @@ class Champion:
     sessions: Sessions
     database_ok: bool = False
     _fit_id: int | None = None
+    _fitted_at: datetime | None = None
     _predictor: Predictor | None = None
 
     @property
     def fit_id(self) -> int | None:
         """The fit that answers now, or None before the first."""
         return self._fit_id
+
+    @property
+    def fitted_at(self) -> datetime | None:
+        """When the fit that answers now was made, or None before the first."""
+        return self._fitted_at
 
     @property
     def loaded(self) -> bool:
@@ -63,5 +70,5 @@ class Champion:
             return
         row = fits.find_fit(session, newest)
         self._predictor = Predictor(Fit.from_json(row.content), fit_id=row.id, fitted_at=row.fitted_at)
-        self._fit_id = row.id
+        self._fit_id, self._fitted_at = row.id, row.fitted_at
         log.info("champion_loaded", fit_id=row.id)

@@ -40,7 +40,7 @@ class _ChampionCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the champion's number and age, the database's state, and the live error."""
         yield GaugeMetricFamily("coldcast_fit_id", "The fit that answers.", self._champion.fit_id or 0)
-        if self._champion.loaded and (fitted_at := self._champion.predictor().fitted_at):
+        if fitted_at := self._champion.fitted_at:
             age = (datetime.now(UTC) - fitted_at).total_seconds()
             yield GaugeMetricFamily("coldcast_fit_age_seconds", "Age of the fit that answers.", age)
         self._refresh_live()

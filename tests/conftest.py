@@ -110,6 +110,15 @@ def empty_database(new_database: Callable[[str | None], str]) -> str:
 
 
 @pytest.fixture
+def empty_sessions(empty_database: str) -> Iterator[Sessions]:
+    """Sessions on a database with tables and nothing in them."""
+    engine = make_database_engine(empty_database, pool_size=2)
+    upgrade(engine)
+    yield sessions_of(engine)
+    engine.dispose()
+
+
+@pytest.fixture
 def own_database(new_database: Callable[[str | None], str], template: str) -> str:
     """URL of a prepared database for this test alone: for what needs several connections or processes."""
     return new_database(template)

@@ -8,6 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from psycopg import Error as PsycopgError
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from app.database.engine import database_errors
 from app.errors import ColdcastError, DatabaseUnavailable, InvalidBody
@@ -76,14 +77,25 @@ def _on_validation_error(_: Request, error: Exception) -> Response:
     return problem_response(invalid_input(in_body))
 
 
-def _on_http_exception(_: Request, error: Exception) -> Response:
+def _on_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
     if error.status_code == 400:
         return problem_response(InvalidBody("The body cannot be read as JSON: it is cut off or nested too deep."))
     detail = _ADVICE.get(error.status_code, str(error.detail))
     kind = PROBLEM_TYPE_PREFIX + f"http-{error.status_code}"
     problem = Problem(type=kind, title=str(error.detail), status=error.status_code, detail=detail)
-    return _response(problem, dict(error.headers or {}))
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(_methods(request))
+    return _response(problem, headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """Return the methods of all routes with this path: Starlette names those of the first one only."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    return sorted(
+        {m for route in routes if route.matches(request.scope)[0] is not Match.NONE for m in route.methods or ()}
+    )
 
 
 def _on_database_error(request: Request, error: Exception) -> Response:

@@ -21,9 +21,15 @@ class Wakeups:
         self._connection: psycopg.Connection | None = None
 
     def wait(self, seconds: float, stop: threading.Event) -> None:
-        """Return when a notification arrives, after ``seconds``, or soon after ``stop`` is set."""
+        """Return when a notification arrives, after ``seconds``, or soon after ``stop`` is set.
+
+        Return at once after connecting, too: what was notified before then is lost, and the caller has to look itself.
+        """
         try:
-            connection = self._connect()
+            if self._connection is None:
+                self._connection = self._connect()
+                return
+            connection = self._connection
             for _ in _slices(seconds, stop):
                 if next(connection.notifies(timeout=_SLICE, stop_after=1), None) is not None:
                     return
@@ -38,10 +44,9 @@ class Wakeups:
             self._connection = None
 
     def _connect(self) -> psycopg.Connection:
-        if self._connection is None:
-            self._connection = psycopg.connect(self._url, autocommit=True, connect_timeout=CONNECT_SECONDS)
-            self._connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
-        return self._connection
+        connection = psycopg.connect(self._url, autocommit=True, connect_timeout=CONNECT_SECONDS)
+        connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+        return connection
 
 
 RETRY_SECONDS = 2.0

@@ -39,7 +39,7 @@ PER_GROUP = (
     200  # Newest measurements of one model, hardware and engine version that a fit reads: 200 know a mean to 7 %
 )
 WORKING_SET = 20_000  # of one spread; together with this bound a refit's memory stays under 1 GiB.
-KEYS = 1_000  # Looked up by one statement: Postgres takes at most 65,535 parameters.
+KEYS = 1_000  # Named in one statement: Postgres takes at most 65,535 parameters.
 AGREEMENT_SHARE = 0.10  # Two others within a tenth of a quarantined total: the world has changed, not the reporter.
 _CURSOR = TypeAdapter(tuple[Time, str, str])  # received_at, id and source of the last measurement on the page.
 

@@ -132,9 +132,9 @@ class ReportedSpec(Spec):
 
     model_config = _KEEP_UNKNOWN
 
-    model: Annotated[ReportedModel, named("name")]
+    model: Annotated[ReportedModel, named("name", ReportedModel)]
     """The language model."""
-    hardware: Annotated[ReportedHardware, named("gpu")]
+    hardware: Annotated[ReportedHardware, named("gpu", ReportedHardware)]
     """The machine."""
     engine: ReportedEngine = ReportedEngine()
     """The engine and its arguments."""

@@ -63,9 +63,11 @@ class ModelRunner(StrEnum):
     V2 = "v2"
 
 
-def named(field: str) -> BeforeValidator:
+def named(field: str, schema: type[BaseModel]) -> BeforeValidator:
     """Accept a bare string as the short form of an object with only ``field``."""
-    return BeforeValidator(lambda value: {field: value} if isinstance(value, str) else value)
+    return BeforeValidator(
+        lambda value: {field: value} if isinstance(value, str) else value, json_schema_input_type=schema | Name
+    )
 
 
 class ModelSpec(Strict):
@@ -190,15 +192,15 @@ class CacheSpec(Strict):
 
 def _or_empty(schema: type[BaseModel]) -> BeforeValidator:
     """Accept null as an empty object."""
-    return BeforeValidator(lambda value: schema() if value is None else value)
+    return BeforeValidator(lambda value: schema() if value is None else value, json_schema_input_type=schema | None)
 
 
 class Spec(Strict):
     """All that is known before a startup: model, hardware, engine, cache."""
 
-    model: Annotated[ModelSpec, named("name")]
+    model: Annotated[ModelSpec, named("name", ModelSpec)]
     """The language model, or just its name."""
-    hardware: Annotated[HardwareSpec, named("gpu")]
+    hardware: Annotated[HardwareSpec, named("gpu", HardwareSpec)]
     """The machine, or just its GPU's name."""
     engine: Annotated[EngineSpec, _or_empty(EngineSpec)] = EngineSpec()
     """The engine and its arguments."""
