@@ -52,13 +52,15 @@ class Calibration:
     """How far startups lie from their prediction at one nearness."""
 
     scales: Mapping[str, float]
-    """Of each cell (a part in its cache state) and each part, the usual relative error."""
+    """Of each circumstance (a part in its cache state, usual or unusual) and each part, the usual relative error."""
     spreads: Mapping[str, Spread]
     """Of each target, the errors in deviations."""
 
-    def scale(self, cell: str) -> float:
-        """Return the scale of a cell; of its part where the cell was never held out."""
-        return self.scales.get(cell) or self.scales[cell.partition("|")[0]]
+    def scale(self, circumstance: str) -> float:
+        """Return the scale of a circumstance; of the next wider one, at last its part, where it was never held out."""
+        while circumstance not in self.scales:
+            circumstance = circumstance.rpartition("|")[0]
+        return self.scales[circumstance]
 
     def to_json(self) -> dict[str, Any]:
         """Return the calibration as plain data."""

@@ -1,12 +1,14 @@
 """Errors of startups that a fit has not seen: held out by startup, by model on hardware, by model, by hardware."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.prediction.bounds import NEARNESS, TARGETS, Calibration, spread_of, votes_of
+from app.prediction.bounds import TARGETS, Calibration, spread_of, votes_of
+from app.prediction.effects import place_of
 from app.prediction.learning import PARTS, Table, learn, spread, stage_sums
 from app.prediction.recipe import Recipe
 from app.stages import PARTS_OF, STAGES
@@ -18,9 +20,14 @@ Index = NDArray[np.intp]
 MIN_ROWS = 4  # Fewer startups than this cannot be split into something to learn and something to test.
 DEFAULT_SCALE = 0.25
 """Relative error of a part before any was held out: a quarter."""
-SCALE_VOTES = 3.0
+SCALE_VOTES = 1.0
 """Groups that a part's scale counts for in that of its cell, and the default in that of the part."""
-LARGEST_ERROR = 1.0  # A part off by a factor of e or more says that it is wild, not how wild.
+SMALLEST_SCALE = 0.002
+"""No part repeats better than to 0.2 %."""
+LARGEST_ERROR = 1.0
+"""A part off by a factor of e or more says that it is wild, not how wild."""
+NORMAL_MEAN = 0.7979
+"""Mean absolute error of a normal distribution, in deviations."""
 MEMBERS = np.array([[1.0] * len(PARTS)] + [[float(p in PARTS_OF[s]) for p in PARTS] for s in STAGES])
 """Which parts each target is made of: shape (8, 17)."""
 
@@ -39,13 +46,11 @@ def calibrate(table: Table, totals: Array, recipe: Recipe) -> dict[str, Calibrat
     repeated, travelled = _several(pairs, pairs), _several(models, machines)
     startups = [f"{pair}#{i}" if pair in repeated else "" for i, pair in enumerate(pairs)]
     moved = [pair if model in travelled else "" for pair, model in zip(at_home, models, strict=True)]
-    held = {
-        "history": (startups, pairs, recipe.folds // 2),
-        "elsewhere": (moved, models, recipe.folds),
-        "hardware": (models, models, recipe.folds),
-        "pooled": (machines, hardware, recipe.folds),
-    }
-    return {near: _calibration(table, totals, recipe, *held[near], near == "pooled") for near in NEARNESS}
+    history = _calibration(table, totals, _held(table, recipe, startups, recipe.folds // 2), pairs)
+    elsewhere = _calibration(table, totals, _held(table, recipe, moved, recipe.folds), models)
+    alone = _calibration(table, totals, _held(table, recipe, models, recipe.folds), models)
+    pooled = _calibration(table, totals, _held(table, recipe, machines, recipe.folds), hardware, elsewhere)
+    return {"history": history, "elsewhere": elsewhere, "hardware": alone, "pooled": pooled}
 
 
 def folds_of(groups: Sequence[str], folds: int) -> list[Index]:
@@ -65,6 +70,8 @@ def folds_of(groups: Sequence[str], folds: int) -> list[Index]:
 
 def held_out(table: Table, recipe: Recipe, groups: Sequence[str], folds: int) -> Iterator[tuple[Index, Array]]:
     """Yield the rows of each fold with the part seconds that a fit without them predicts: shape (rows, 17)."""
+    if len(groups) < MIN_ROWS or len(set(groups)) < 2:
+        return
     every = np.arange(len(table.cases))
     for rows in folds_of(groups, folds):
         kept = np.setdiff1d(every, rows)
@@ -84,43 +91,79 @@ def _several(keys: Sequence[str], values: Sequence[str]) -> set[str]:
     return {key for key, count in seen.items() if count > 1}
 
 
-def _calibration(
-    table: Table, totals: Array, recipe: Recipe, groups: Sequence[str], voters: Sequence[str], folds: int, few: bool
-) -> Calibration:
-    folded = list(held_out(table, recipe, groups, folds)) if len(groups) >= MIN_ROWS and len(set(groups)) > 1 else []
-    rows = np.concatenate([index for index, _ in folded]) if folded else np.array([], dtype=np.intp)
-    parts = np.concatenate([seconds for _, seconds in folded]) if folded else np.zeros((0, len(PARTS)))
-    held = table.take(rows)
-    names = [voters[row] for row in rows.tolist()]
-    cells = [[case.cell(part) for part in PARTS] for case in held.cases]
-    scales = _scales(
-        cells, np.log((spread(held, parts) + recipe.floor_seconds) / (parts + recipe.floor_seconds)), names
+@dataclass(slots=True)
+class _Held:
+    """Startups that were held out, and what was predicted for them."""
+
+    rows: Index
+    parts: Array
+    """Predicted seconds: shape (rows, 17)."""
+    familiar: NDArray[np.bool_]
+    """Whether what each part runs on (CPU or GPU) was among what was learned from: shape (rows, 17)."""
+    floor: float
+
+
+def _held(table: Table, recipe: Recipe, groups: Sequence[str], folds: int) -> _Held:
+    index, seconds, familiar = [], [np.zeros((0, len(PARTS)))], [np.zeros((0, len(PARTS)), dtype=bool)]
+    places = [[place_of(part, case) for part in PARTS] for case in table.cases]
+    for rows, parts in held_out(table, recipe, groups, folds):
+        out = set(rows.tolist())
+        kept = {place for row, told in enumerate(places) if row not in out for place in told}
+        index += rows.tolist()
+        seconds.append(parts)
+        familiar.append(np.array([[place in kept for place in places[row]] for row in rows.tolist()]))
+    return _Held(
+        np.array(index, dtype=np.intp), np.concatenate(seconds), np.concatenate(familiar), recipe.floor_seconds
     )
-    each = np.array([[scales[cell] for cell in row] for row in cells]).reshape(parts.shape)
+
+
+def _calibration(
+    table: Table, totals: Array, held: _Held, voters: Sequence[str], elsewhere: Calibration | None = None
+) -> Calibration:
+    """Measure scales and spreads; with ``elsewhere``, parts on a familiar CPU or GPU have the scales of that."""
+    taken, parts = table.take(held.rows), held.parts
+    names = [voters[row] for row in held.rows.tolist()]
+    told = [[case.circumstance(part) for part in PARTS] for case in taken.cases]
+    logs = np.log((spread(taken, parts) + held.floor) / (parts + held.floor))
+    scales = _scales(told, np.where(held.familiar, np.nan, logs) if elsewhere else logs, names)
+    here = Calibration(scales, {})
+    each = np.array([[here.scale(one) for one in row] for row in told]).reshape(parts.shape)
+    if elsewhere:
+        known = np.array([[elsewhere.scale(one) for one in row] for row in told]).reshape(parts.shape)
+        each = np.where(held.familiar, known, each)
     predicted = np.column_stack([parts.sum(axis=1), stage_sums(parts)])
-    whole = np.where(np.isnan(held.stages).any(axis=1), np.nan, totals[rows])  # A total of unknown parts says little.
-    errors = np.column_stack([whole, held.stages]) - predicted
-    errors /= deviations(parts, each, recipe.floor_seconds)
+    whole = np.where(
+        np.isnan(taken.stages).any(axis=1), np.nan, totals[held.rows]
+    )  # Totals of unknown parts say little.
+    errors = np.column_stack([whole, taken.stages]) - predicted
+    errors /= deviations(parts, each, held.floor)
     spreads = {}
     for column, target in enumerate(TARGETS):
-        told = np.flatnonzero(~np.isnan(errors[:, column]))
-        spreads[target] = spread_of(errors[told, column], [names[i] for i in told], parametric=few)
+        seen = np.flatnonzero(~np.isnan(errors[:, column])).tolist()
+        spreads[target] = spread_of(errors[seen, column], [names[i] for i in seen], parametric=elsewhere is not None)
     return Calibration(scales, spreads)
 
 
-def _scales(cells: Sequence[Sequence[str]], errors: Array, names: Sequence[str]) -> Mapping[str, float]:
-    """Return the scale of each part and cell: the root of the mean square of its errors, each group with one vote."""
+def _scales(told: Sequence[Sequence[str]], errors: Array, names: Sequence[str]) -> dict[str, float]:
+    """Return the scale of each part and circumstance: by the mean size of its errors, each group with one vote."""
     scales: dict[str, float] = {}
-    squares = np.minimum(errors**2, LARGEST_ERROR**2)
     for column, part in enumerate(PARTS):
-        told = np.flatnonzero(~np.isnan(errors[:, column]))
-        usual = _mean(squares[told, column], [names[i] for i in told], DEFAULT_SCALE**2)
-        scales[part.value] = float(np.sqrt(usual))
-        for cell in sorted({row[column] for row in cells}):
-            alike = np.array([i for i in told if cells[i][column] == cell], dtype=np.intp)
-            scales[cell] = float(np.sqrt(_mean(squares[alike, column], [names[i] for i in alike], usual)))
+        groups: dict[str, list[int]] = {}
+        for row in np.flatnonzero(~np.isnan(errors[:, column])).tolist():
+            circumstance = told[row][column]
+            for wider in {part.value, circumstance.removesuffix("|unusual"), circumstance}:
+                groups.setdefault(wider, []).append(row)
+        usual = DEFAULT_SCALE
+        for key in sorted(groups.keys() | {part.value}, key=len):
+            rows = groups.get(key, [])
+            size = _size(np.abs(errors[rows, column]), [names[i] for i in rows], usual)
+            usual = size if key == part.value else usual
+            scales[key] = size
     return scales
 
 
-def _mean(squares: Array, names: Sequence[str], usual: float) -> float:
-    return float((np.sum(squares * votes_of(names)) + SCALE_VOTES * usual) / (len(set(names)) + SCALE_VOTES))
+def _size(errors: Array, names: Sequence[str], usual: float) -> float:
+    """Return the deviation of errors from their mean size, drawn to the usual one where groups are few."""
+    groups = len(set(names))
+    sizes = float(np.sum(votes_of(names) * np.minimum(errors, LARGEST_ERROR))) / NORMAL_MEAN
+    return max(SMALLEST_SCALE, (sizes + SCALE_VOTES * usual) / (groups + SCALE_VOTES))

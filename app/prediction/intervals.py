@@ -1,10 +1,11 @@
 """Intervals: bounds around a prediction, from its scenes and a calibration."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.prediction.bounds import Calibration, Spread
+from app.prediction.case import Case
 from app.prediction.scenes import Scene
 from app.stages import PARTS_OF, Part, Stage
 
@@ -28,8 +29,10 @@ class Interval:
 class Evidence:
     """What bounds are made from."""
 
-    calibrations: Sequence[Calibration]
-    """The first gives the quantiles; the deviations of all add in quadrature (an unseen model on unseen hardware)."""
+    calibration: Calibration
+    """Gives the quantiles."""
+    scale: Callable[[Part, Case], float]
+    """Gives the usual relative error of a part."""
     repeatability: float
     """Deviation of the logarithm of totals from startup to startup on this hardware."""
     widening: float
@@ -39,7 +42,7 @@ class Evidence:
 
 def interval(target: str, scenes: Sequence[Scene], evidence: Evidence) -> Interval:
     """Bound a target over its scenes: the widest of the states that are likely enough, never narrower than repeats."""
-    spread = evidence.calibrations[0].spreads[target]
+    spread = evidence.calibration.spreads[target]
     mean = sum(scene.share * scene.seconds[target] for scene in scenes)
     likely = [scene for scene in scenes if scene.share >= MIN_SHARE] or scenes
     each = [_around(scene, target, spread, evidence) for scene in likely]
@@ -65,6 +68,5 @@ def _deviation(scene: Scene, target: str, evidence: Evidence) -> float:
     parts = tuple(Part) if target == "total" else PARTS_OF[Stage(target)]
     square = 0.0
     for part in parts:
-        cell, seconds = scene.case.cell(part), scene.parts[part] + evidence.floor_seconds
-        square += sum((calibration.scale(cell) * seconds) ** 2 for calibration in evidence.calibrations)
+        square += (evidence.scale(part, scene.case) * (scene.parts[part] + evidence.floor_seconds)) ** 2
     return evidence.widening * math.sqrt(square)

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from app.prediction.bounds import TARGETS
 from app.prediction.case import Case
+from app.prediction.effects import place_of
 from app.prediction.explanation import terms_of
 from app.prediction.fit import Fit
 from app.prediction.intervals import Evidence, Interval, interval
@@ -21,7 +22,7 @@ from app.schemas.prediction import (
     TotalPrediction,
 )
 from app.schemas.spec import Spec
-from app.stages import PARTS_OF, STAGES, Stage
+from app.stages import PARTS_OF, STAGES, Part, Stage
 
 __all__ = ["Predictor"]
 
@@ -37,6 +38,7 @@ class Predictor:
         self._fit, self._fit_id = fit, fit_id
         self._resolver = Resolver(fit.catalogue)
         self._builder = SceneBuilder(fit)
+        self._places = {place for known in fit.catalogue.hardware for place in (known.key.gpu, known.key.cpu)}
         self._tensor_parallel = max((known.tensor_parallel for known in fit.catalogue.hardware), default=1)
 
     def predict(self, spec: Spec, *, explain: bool = False) -> Prediction:
@@ -51,7 +53,7 @@ class Predictor:
         scenes = self._builder.build(resolved, spec)
         intervals = {target: interval(target, scenes, evidence) for target in TARGETS}
         stages = [self._stage(stage, scenes, intervals[stage], explain) for stage in STAGES]
-        conformal = evidence.calibrations[0].spreads["total"].conformal and widening == 1
+        conformal = evidence.calibration.spreads["total"].conformal and widening == 1
         total = intervals["total"]
         return Prediction(
             total=TotalPrediction(
@@ -97,12 +99,19 @@ class Predictor:
         return [told], 1.0 + BEYOND_WIDTH * math.log2(asked / seen)
 
     def _evidence(self, resolved: Resolved, near: str, widening: float) -> Evidence:
-        calibrations = [self._fit.calibrations[near]]
-        if near == "pooled" and resolved.model is None:
-            calibrations.append(self._fit.calibrations["hardware"])
-        known = resolved.hardware
+        calibrations, known = self._fit.calibrations, resolved.hardware
         repeatability = self._fit.repeatability.get(known.key.text(), 0.0) if known else 0.0
-        return Evidence(calibrations, repeatability, widening, self._fit.recipe.floor_seconds)
+
+        def scale(part: Part, case: Case) -> float:
+            told = case.circumstance(part)
+            if near != "pooled":
+                return calibrations[near].scale(told)
+            # Another GPU beside a familiar CPU leaves what runs on the CPU as sure as it was.
+            familiar = place_of(part, case) in self._places
+            scale = calibrations["elsewhere" if familiar else "pooled"].scale(told)
+            return scale if resolved.model else math.hypot(scale, calibrations["hardware"].scale(told))
+
+        return Evidence(calibrations[near], scale, repeatability, widening, self._fit.recipe.floor_seconds)
 
     def _stage(self, stage: Stage, scenes: Sequence[Scene], bounds: Interval, explain: bool) -> StagePrediction:
         floor = self._fit.recipe.floor_seconds
