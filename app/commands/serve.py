@@ -1,12 +1,13 @@
 """`coldcast serve`: the database, the refit process and the API, started and stopped as one."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import structlog
 import uvicorn
@@ -35,14 +36,14 @@ def serve(settings: Settings, console: Console, *, api_only: bool) -> None:
         console: where progress is told.
         api_only: the API alone, on a database that `coldcast migrate` has prepared.
     """
-    try:
-        with _listening_socket(settings) as listener, database(settings) as running:
-            if not api_only:
-                _prepare(running, console)
-            with _refit_process(running, wanted=not api_only):
-                _Server(uvicorn.Config(create_app(running), log_level="warning"), console, listener).run([listener])
-    except Stopped:
-        console.print("Stopped.")
+    with suppress(Stopped), _listening_socket(settings) as listener, database(settings) as running:
+        if not api_only:
+            _prepare(running, console)
+        with _refit_process(running, wanted=not api_only):
+            server = _Server(uvicorn.Config(create_app(running), log_level="warning"), console, listener)
+            signal.signal(signal.SIGHUP, server.handle_exit)  # As it handles the others itself.
+            server.run([listener])
+    console.print("Stopped.")
 
 
 def _prepare(settings: Settings, console: Console) -> None:
