@@ -14,7 +14,7 @@ import uvicorn
 from rich.console import Console
 
 from app.commands.database import database, prepare
-from app.commands.signals import Stopped
+from app.commands.signals import Stopped, raise_if_stopped
 from app.database.engine import database_errors, make_database_engine, sessions_of
 from app.errors import SettingsError
 from app.main import create_app
@@ -42,6 +42,7 @@ def serve(settings: Settings, console: Console, *, api_only: bool) -> None:
         with _refit_process(running, wanted=not api_only):
             server = _Server(uvicorn.Config(create_app(running), log_level="warning"), console, listener)
             signal.signal(signal.SIGHUP, server.handle_exit)  # As it handles the others itself.
+            raise_if_stopped()
             server.run([listener])
     console.print("Stopped.")
 

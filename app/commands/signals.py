@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["Stopped", "stopping_on_signals"]
+__all__ = ["Stopped", "raise_if_stopped", "stopping_on_signals"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -29,3 +29,9 @@ def stopping_on_signals() -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def raise_if_stopped() -> None:
+    """Raise Stopped where a signal came and its exception was lost: Python drops those that hit a weak reference."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
+        raise Stopped(signal.SIGTERM)
