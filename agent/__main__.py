@@ -4,21 +4,27 @@ import logging
 
 import typer
 
+from agent.commands_flush import flush
+from agent.commands_parse import parse
+from agent.commands_profile import profile
 from agent.commands_run import run
+from agent.commands_show import show
 
 __all__ = ["main"]
 
 app = typer.Typer(
+    help="Measures how real vLLM engines start, and reports it to a Coldcast service.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command(context_settings={"allow_interspersed_args": False})(run)
-
-
-@app.callback()
-def _agent() -> None:
-    """Measures how real vLLM engines start, and reports it to a Coldcast service."""
+# What follows the engine's command belongs to it, whatever it looks like.
+_ENGINE_COMMAND = {"allow_interspersed_args": False}
+app.command(context_settings=_ENGINE_COMMAND)(run)
+app.command()(profile)
+app.command()(parse)
+app.command(context_settings=_ENGINE_COMMAND)(show)
+app.command()(flush)
 
 
 def main() -> None:

@@ -100,7 +100,7 @@ class Launch:
             outcome = self._outcome(health, startup.spawned_at + self.timeout_seconds)
             ended_at = clock()
             if self.events_dir is not None:
-                startup.keep_events(self.events_dir)
+                startup.keep_events(self.events_dir, ended_at)
             exit_code = self._child.status if self._child else None
             if outcome is not None and (measurement := startup.measurement(outcome, ended_at, exit_code)):
                 self._report(measurement)

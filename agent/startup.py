@@ -1,5 +1,6 @@
 """One startup under measurement: what was known before it, the hook around it, and the measurement it ends in."""
 
+import json
 import os
 import shutil
 import tempfile
@@ -92,9 +93,11 @@ class Startup:
             failure=failure,
         )
 
-    def keep_events(self, folder: Path) -> None:
-        """Copy the raw events to ``folder``."""
+    def keep_events(self, folder: Path, ended_at: float) -> None:
+        """Copy the raw events to ``folder``, with the launcher's own two moments beside them."""
         shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        moments = {"spawned_at": self.spawned_at, "healthy_at": ended_at}
+        (folder / "launcher.json").write_text(json.dumps(moments))
 
     def discard(self) -> None:
         """Remove the folder of events."""

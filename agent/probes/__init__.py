@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -86,7 +87,7 @@ def probe_all(
     files = _timed(facts, "model_files", ModelFiles(), lambda: find_model_files(arguments, environment))
     context = Context(root, tuple(command), environment, arguments, files, pause)
     for name, probe in _PROBES.items():
-        _add(facts, name, _timed(facts, name, Found(), lambda probe=probe: probe(context)))  # type: ignore[misc]
+        _add(facts, name, _timed(facts, name, Found(), partial(probe, context)))
     return facts
 
 

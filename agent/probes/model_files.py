@@ -43,6 +43,8 @@ def find_model_files(arguments: EngineArguments, environment: Mapping[str, str])
     path = Path(arguments.model)
     if path.is_file():
         return ModelFiles(name, path.parent, (path,))
+    if not path.is_dir() and environment.get("VLLM_USE_MODELSCOPE", "").lower() in ("1", "true"):
+        return ModelFiles(name)  # ModelScope keeps a cache of its own, which this does not read.
     folder = path if path.is_dir() else _hub_snapshot(arguments, environment)
     if folder is None:
         return ModelFiles(name, remote=_HUB_ID.fullmatch(arguments.model) is not None)

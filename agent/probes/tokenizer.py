@@ -3,6 +3,8 @@
 from pathlib import Path
 
 from agent.probes.base import Context, Found, NoData
+from agent.probes.command_line import EngineArguments
+from agent.probes.model_files import find_model_files
 
 __all__ = ["probe", "tokenizer_files"]
 
@@ -20,8 +22,10 @@ _VOCABULARIES = (
 
 def probe(context: Context) -> Found:
     """Measure the files in the folder of the tokenizer, which is the model's unless the command line says otherwise."""
-    other = context.arguments.options.get("tokenizer")
-    folder = Path(other) if isinstance(other, str) else context.files.folder
+    folder = context.files.folder
+    if isinstance(other := context.arguments.options.get("tokenizer"), str):
+        revision = {"revision": context.arguments.options.get("tokenizer_revision")}
+        folder = find_model_files(EngineArguments(other, revision), context.environment).folder
     files = tokenizer_files(folder) if folder else []
     if not files:
         raise NoData("the tokenizer's files are not on this node")

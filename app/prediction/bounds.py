@@ -22,6 +22,8 @@ TARGETS: tuple[str, ...] = ("total", *STAGES)
 """What is bounded: the total and each stage."""
 DEFAULT_DEVIATION = 0.25
 """Before any group: 90 % within a factor of 1.5."""
+WIDEST = 3.0
+"""A residual counts as a factor of twenty at most: bounds beyond that say nothing more."""
 PRIOR_GROUPS = 2.0
 """Groups that the default weighs: with eight of 5 % each, the parametric deviation is 12 %."""
 NORMAL_90, NORMAL_95, NORMAL_99 = 1.2816, 1.6449, 2.3263
@@ -48,7 +50,7 @@ class Spread:
 
 def spread_of(residuals: Sequence[float] | Array, groups: Sequence[str]) -> Spread:
     """Measure the spread of ``residuals``, each of one group."""
-    values = np.asarray(residuals, dtype=float)
+    values = np.clip(np.asarray(residuals, dtype=float), -WIDEST, WIDEST)
     counts: dict[str, int] = {}
     for group in groups:
         counts[group] = counts.get(group, 0) + 1

@@ -34,6 +34,8 @@ class Case:
     model: str
     """Identity of the model."""
     hardware: HardwareKey
+    loading: HardwareKey
+    """Hardware whose weight loading is meant: the same, unless another entry of an unlabelled kind shows that state."""
     own: bool
     """Whether to read the effects that only the operator's own measurements have."""
     weight_bytes: float

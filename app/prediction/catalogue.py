@@ -64,6 +64,8 @@ class KnownHardware:
     """How often each engine version was seen."""
     tensor_parallel: int
     """The most ranks that were seen."""
+    weights: dict[str, int]
+    """How often the weights were seen in each state, likewise."""
     stages: list[str]
     """Stages that were ever observed; of own measurements only, where there are any."""
 
@@ -224,6 +226,7 @@ def _known_hardware(rows: list[Observation]) -> KnownHardware:
         measurements=len(rows),
         own=_own(rows),
         states=dict(sorted(Counter("|".join(states_of(row.spec)) for row in telling).items())),
+        weights=dict(sorted(Counter(states_of(row.spec)[0] for row in telling).items())),
         versions=dict(sorted(Counter(v for row in rows if (v := row.spec.engine.version)).items())),
         tensor_parallel=max(row.spec.engine.tensor_parallel_size or 1 for row in rows),
         stages=sorted({stage.value for row in telling for stage in row.stages}),

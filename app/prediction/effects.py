@@ -62,7 +62,8 @@ def exposures(case: Case) -> tuple[float, float]:
 
 def keys_of(part: Part, case: Case) -> tuple[str | None, ...]:
     """Return the key of each level's effect on ``part``; None where the level has none."""
-    kind, cell, hardware = kind_of(part), case.cell(part), case.hardware.text()
+    kind, cell = kind_of(part), case.cell(part)
+    hardware = (case.loading if kind == "loading" else case.hardware).text()
     place = (case.hardware.gpu if kind == "gpu" else case.hardware.cpu) or "?"
     return (
         f"busy:{kind}",

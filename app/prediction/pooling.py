@@ -17,6 +17,7 @@ from app.stages import Part
 __all__ = ["Pooled", "pool", "unpooled"]
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
 
 
 @dataclass(slots=True)
@@ -52,49 +53,73 @@ def pool(
 
     Turns over the levels, each time giving every key the shrunken weighted mean of what the others leave. The first
     time, a few turns leave out the levels of single models and judge each startup by how far models usually lie from
-    each other: else a wild startup would move the coarse levels before its own level has taken it up.
+    each other, and one gives each model its median: else a wild startup would move the coarse levels before its own
+    level has taken it up.
     """
     effects = [values.copy() for values in before.effects]
     usual = before.noise[levels.parts]
     total = levels.sums(effects)
     weights = trust if first else trust * _student(ratios - total, usual, recipe)
-    for _ in range(recipe.rough_sweeps if first else 0):
+    if first:
         rough = usual + recipe.model**2 + recipe.history**2
-        total = _turn(levels, effects, ratios, total, weights / rough, before.variances, recipe, MODEL)[0]
-        weights = trust * _student(ratios - total, rough, recipe)
+        for _ in range(recipe.rough_sweeps):
+            step = _Step(weights / rough, before.variances, recipe)
+            total = step.turn(levels, effects, ratios, total, range(MODEL))[0]
+            weights = trust * _student(ratios - total, rough, recipe)
+        step = _Step(trust / usual, before.variances, recipe, middle=True)
+        total = step.turn(levels, effects, ratios, total, range(MODEL, len(LEVELS)))[0]
+        weights = trust * _student(ratios - total, usual, recipe)
     moments: list[Array] = []
     for _ in range(recipe.sweeps):
-        total, moments = _turn(levels, effects, ratios, total, weights / usual, before.variances, recipe, len(LEVELS))
+        step = _Step(weights / usual, before.variances, recipe)
+        total, moments = step.turn(levels, effects, ratios, total, range(len(LEVELS)))
         weights = trust * _student(ratios - total, usual, recipe)
     variances = [_variances(turn, levels, recipe, told) for turn, told in enumerate(moments)]
     noise = _noise(levels, ratios - total, weights, trust, recipe)
     return Pooled(effects, variances, noise), _student(ratios - total, usual, recipe)
 
 
-def _turn(
-    levels: Levels,
-    effects: Effects,
-    ratios: Array,
-    total: Array,
-    weights: Array,
-    variances: list[Array],
-    recipe: Recipe,
-    depth: int,
-) -> tuple[Array, list[Array]]:
-    """Renew the effects of the first ``depth`` levels in place; return their sums by row and second moments by key."""
-    moments = []
-    for turn in range(depth):
-        values, index, share, variance = effects[turn], levels.index[turn], levels.share(turn), variances[turn]
-        mine = values[index] * share
-        evidence = np.bincount(index, weights * share**2, len(values))[:-1]
-        sums = np.bincount(index, weights * share * (ratios - total + mine), len(values))[:-1]
-        expected = values[levels.predecessors] if turn == VERSION else prior_mean(turn, recipe)
-        tails = _student(values[:-1] - expected, variance, recipe)
-        posterior = 1.0 / (evidence + tails / variance)
-        values[:-1] = posterior * (sums + expected * tails / variance)
-        total = total + values[index] * share - mine
-        moments.append(np.where(evidence > 0, tails * (values[:-1] - expected) ** 2 + posterior, np.nan))
-    return total, moments
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """How one turn over some levels is made."""
+
+    precisions: Array
+    """Inverse variance of each row, by how far it is trusted."""
+    variances: list[Array]
+    """Prior variance of each key of each level."""
+    recipe: Recipe
+    middle: bool = False
+    """Whether a key's median counts instead of its mean: it goes all the way with a new group, not with a wild row."""
+
+    def turn(
+        self, levels: Levels, effects: Effects, ratios: Array, total: Array, turns: range
+    ) -> tuple[Array, list[Array]]:
+        """Renew the effects of some levels in place; return the sums by row and the second moments by key."""
+        moments = []
+        for turn in turns:
+            values, index, share, variance = effects[turn], levels.index[turn], levels.share(turn), self.variances[turn]
+            mine = values[index] * share
+            rest = ratios - total + mine
+            evidence = np.bincount(index, self.precisions * share**2, len(values))[:-1]
+            if self.middle:
+                sums = evidence * _medians(index, rest, len(values))[:-1]
+            else:
+                sums = np.asarray(np.bincount(index, self.precisions * share * rest, len(values))[:-1])
+            expected = values[levels.predecessors] if turn == VERSION else prior_mean(turn, self.recipe)
+            tails = _student(values[:-1] - expected, variance, self.recipe)
+            posterior = 1.0 / (evidence + tails / variance)
+            values[:-1] = posterior * (sums + expected * tails / variance)
+            total = total + values[index] * share - mine
+            moments.append(np.where(evidence > 0, tails * (values[:-1] - expected) ** 2 + posterior, np.nan))
+        return total, moments
+
+
+def _medians(index: Index, values: Array, size: int) -> Array:
+    """Return the lower median of each group; 0 for an empty one."""
+    counts = np.bincount(index, minlength=size)
+    order = np.lexsort((values, index))
+    middles = np.cumsum(counts) - counts + (np.maximum(counts, 1) - 1) // 2
+    return np.where(counts > 0, values[order][np.minimum(middles, len(values) - 1)], 0.0)
 
 
 def _usual(turn: int, keys: list[str], recipe: Recipe) -> Array:

@@ -10,7 +10,7 @@ from app.prediction.case import Case
 from app.prediction.effects import effect_of
 from app.prediction.features import FEATURES
 from app.prediction.fit import Fit
-from app.prediction.resolver import Resolved, Resolver, seen_states, with_states
+from app.prediction.resolver import Resolved, Resolver
 from app.schemas.prediction import (
     Basis,
     Bounds,
@@ -105,11 +105,14 @@ class Predictor:
         fit, known = self._fit, resolved.hardware
         if known is None or not resolved.same_hardware:
             return "pooled", *((Rung.POOLED, fit.own) if fit.own else (Rung.REFERENCE, fit.measurements))
-        own, reference = fit.pairs.get(f"{resolved.case.model}@{known.key.text()}", (0, 0))
+        pairs = [fit.pairs.get(f"{resolved.case.model}@{machine.key.text()}", (0, 0)) for machine in resolved.alike]
+        own, reference = (sum(counts) for counts in zip(*pairs, strict=True))
         if own:
             return "history", Rung.HISTORY, own
         near = "history" if reference else "hardware"
-        return near, *((Rung.HARDWARE, known.own) if known.own else (Rung.REFERENCE, known.measurements))
+        if known.own:
+            return near, Rung.HARDWARE, sum(machine.own for machine in resolved.alike)
+        return near, Rung.REFERENCE, sum(machine.measurements for machine in resolved.alike)
 
     def _beyond(self, resolved: Resolved) -> tuple[list[str], float]:
         """Say where the spec lies outside what was measured, and by how much that widens the bounds."""
@@ -123,9 +126,10 @@ class Predictor:
     def _scenes(self, resolved: Resolved, spec: Spec) -> list[_Scene]:
         case = resolved.case
         asked = (case.weights, spec.cache.compile or "unknown", spec.cache.model_inspection or "unknown")
-        seen = seen_states(resolved.hardware, self._fit.catalogue.hardware)
+        seen = resolved.seen_states(self._fit.catalogue.hardware)
+        fitting = {states: times for states, times in seen.items() if _fits(asked, states)}
         shares: dict[tuple[str, ...], float] = {}
-        for states, times in seen.items():
+        for states, times in (fitting or seen).items():
             filled = tuple(a if a != "unknown" else s for a, s in zip(asked, states, strict=True))
             shares[filled] = shares.get(filled, 0.0) + times
         whole = sum(shares.values(), 0.0)
@@ -134,7 +138,7 @@ class Predictor:
         fraction = spec.cache.weights_cached_fraction
         merged: dict[tuple[str, ...], _Scene] = {}
         for states, share in sorted(shares.items()):
-            scene_case = with_states(case, states, fraction if case.weights != "unknown" else None)
+            scene_case = resolved.at(states, fraction if case.weights != "unknown" else None)
             told = (scene_case.weights, scene_case.compile, scene_case.inspection)
             if told in merged:
                 merged[told].share += share / whole
@@ -146,7 +150,7 @@ class Predictor:
         parts = {part: self._part_seconds(part, case, resolved) for part in Part}
         if case.weights in ("disk", "network", "unknown"):
             # What a colder place adds is never negative, however the two were measured.
-            warmer = with_states(case, ("page_cache", case.compile, case.inspection))
+            warmer = resolved.at(("page_cache", case.compile, case.inspection))
             parts[Part.WEIGHT_LOADING] = max(
                 parts[Part.WEIGHT_LOADING], self._part_seconds(Part.WEIGHT_LOADING, warmer, resolved)
             )
@@ -230,6 +234,10 @@ class Predictor:
             if base
             else 0.0
         )
+
+
+def _fits(asked: tuple[str, ...], states: tuple[str, ...]) -> bool:
+    return all(a in ("unknown", state) for a, state in zip(asked, states, strict=True))
 
 
 _STAGE = {part: stage.value for stage, parts in PARTS_OF.items() for part in parts}

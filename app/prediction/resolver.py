@@ -46,9 +46,32 @@ class Resolved:
 
     case: Case
     model: KnownModel | None
-    hardware: KnownHardware | None
+    alike: list[KnownHardware]
+    """Known hardware that is as near as any to the one asked for, the most measured first."""
     same_hardware: bool
-    """Whether ``hardware`` is the very one asked for, not just the nearest."""
+    """Whether it is the very one asked for, not just the nearest."""
+
+    @property
+    def hardware(self) -> KnownHardware | None:
+        """The most measured of the known hardware that is meant."""
+        return self.alike[0] if self.alike else None
+
+    def at(self, states: tuple[str, ...], cached_fraction: float | None = None) -> Case:
+        """Return the case in these states of weights, compile cache and inspection cache."""
+        case = with_states(self.case, states, cached_fraction)
+        showing = [known for known in self.alike if known.weights.get(states[0])]
+        if showing:
+            case.loading = max(showing, key=lambda known: known.weights[states[0]]).key
+        return case
+
+    def seen_states(self, machines: Sequence[KnownHardware]) -> Counter[tuple[str, ...]]:
+        """Return how often each combination of states was seen on this hardware, or on all where it is not known."""
+        seen: Counter[tuple[str, ...]] = Counter()
+        for machine in self.alike or machines:
+            for states, count in machine.states.items():
+                seen[tuple(states.split("|"))] += count
+        told = Counter({states: count for states, count in seen.items() if "unknown" not in states})
+        return told or seen
 
 
 class Resolver:
@@ -69,7 +92,7 @@ class Resolver:
     def measured(self, observation: Observation) -> Resolved:
         """Resolve the spec of a measurement: its hardware is what it says, its unknown states stay unknown."""
         known = self._by_key[hardware_key(observation.spec)]
-        resolved = self._resolve(observation.spec, known, known.key, same=True, strict=False)
+        resolved = self._resolve(observation.spec, [known], known.key, same=True, strict=False)
         resolved.case.own = not observation.reference
         return resolved
 
@@ -80,8 +103,8 @@ class Resolver:
         """
         assumed: list[str] = []
         key = self._matched(spec)
-        known, same = self._nearest(key, spec, assumed)
-        resolved = self._resolve(spec, known, known.key if known else key, same=same, strict=True)
+        alike, same = self._nearest(key, spec, assumed)
+        resolved = self._resolve(spec, alike, alike[0].key if alike else key, same=same, strict=True)
         resolved.case.assumed[:0] = assumed
         return resolved
 
@@ -106,8 +129,11 @@ class Resolver:
                 return cpus[0]
         return cpu_key(name)
 
-    def _nearest(self, key: HardwareKey, spec: Spec, assumed: list[str]) -> tuple[KnownHardware | None, bool]:
-        """Find the known hardware that is nearest to ``key``; what is not given matches any."""
+    def _nearest(self, key: HardwareKey, spec: Spec, assumed: list[str]) -> tuple[list[KnownHardware], bool]:
+        """Find the known hardware that is nearest to ``key``; what is not given matches any.
+
+        Where the operator has measured some of it, the shipped entries do not count.
+        """
         given_count = spec.hardware.gpu_count is not None or spec.engine.tensor_parallel_size is not None
         if not given_count:
             key = replace(key, gpu_count=None)
@@ -119,25 +145,27 @@ class Resolver:
         ]
         if not alike:
             assumed.append(f"hardware.gpu: {spec.hardware.gpu} with these parts was never seen; other hardware answers")
-            return None, False
-        best = max(
-            alike, key=lambda known: (-_differences(key, known.key), known.own, known.measurements, str(known.key))
-        )
+            return [], False
+        least = min(_differences(key, known.key) for known in alike)
+        alike = [known for known in alike if _differences(key, known.key) == least]
+        alike = [known for known in alike if known.own] or alike
+        alike.sort(key=lambda known: (-known.own, -known.measurements, known.key.text()))
+        best = alike[0]
         if key.cpu is None and best.cpu_name:
             assumed.append(f"hardware.cpu: {best.cpu_name}, which this GPU was seen with")
         if key.storage is None and best.key.storage:
             assumed.append(f"hardware.storage: {best.key.storage}, which this hardware was seen with")
-        return best, _differences(key, best.key) == 0
+        return alike, least == 0
 
     def _resolve(
-        self, spec: Spec, known: KnownHardware | None, key: HardwareKey, *, same: bool, strict: bool
+        self, spec: Spec, alike: list[KnownHardware], key: HardwareKey, *, same: bool, strict: bool
     ) -> Resolved:
         assumed: list[str] = []
         model = self._model(spec)
         facts = self._facts(spec, model, assumed, strict=strict)
         version = spec.engine.version
         if version is None:
-            version = most_common_version([known] if known and known.versions else self._hardware) or self._version
+            version = most_common_version(alike) or self._version
             assumed.append(f"engine.version: {version}, the one seen most often")
         name = (
             model.key()
@@ -145,7 +173,7 @@ class Resolver:
             else "/".join((self._names.canonical(spec.model.name), *map(str, identity_of(spec.model))))
         )
         case = _case(spec, facts, name, key, minor_version(version), assumed)
-        return Resolved(case, model, known, same)
+        return Resolved(case, model, alike, same)
 
     def _model(self, spec: Spec) -> KnownModel | None:
         known = self._models.get(self._names.canonical(spec.model.name), {})
@@ -241,6 +269,7 @@ def _case(spec: Spec, facts: Facts, model: str, key: HardwareKey, version: tuple
     case = Case(
         model=model,
         hardware=key,
+        loading=key,
         own=True,
         weight_bytes=float(weights),
         layers=float(facts["num_layers"]),
@@ -295,12 +324,3 @@ def with_states(case: Case, states: tuple[str, ...], cached_fraction: float | No
         cold_share={"cold": 1.0, "disabled": 1.0, "unknown": 0.5}.get(compile_cache, 0.0),
         inspection_share=1.0 if inspected_always else {"warm": 0.0, "unknown": 0.5}.get(inspection, 1.0),
     )
-
-
-def seen_states(known: KnownHardware | None, machines: Sequence[KnownHardware]) -> Counter[tuple[str, ...]]:
-    """Return how often each combination of states was seen on this hardware, or on all where it is not known."""
-    seen: Counter[tuple[str, ...]] = Counter()
-    for machine in [known] if known else machines:
-        for states, count in machine.states.items():
-            seen[tuple(states.split("|"))] += count
-    return seen

@@ -69,6 +69,8 @@ def test_what_is_not_here_comes_over_the_network(tmp_path: Path) -> None:
     assert find_model_files(EngineArguments("s3://bucket/some/Model"), home) == ModelFiles("Model", remote=True)
     assert find_model_files(EngineArguments("/models/absent"), home) == ModelFiles("absent")
     assert find_model_files(EngineArguments(), home) == ModelFiles()
+    other_hub = home | {"VLLM_USE_MODELSCOPE": "True"}
+    assert find_model_files(EngineArguments("org/absent"), other_hub) == ModelFiles("org/absent")
     for weights in hub(tmp_path).glob("*.safetensors"):
         weights.unlink()
     assert find_model_files(EngineArguments("org/name"), home).remote
@@ -154,6 +156,10 @@ def test_tokenizer_bytes_are_those_of_one_vocabulary(tmp_path: Path) -> None:
     other = write_tree(tmp_path / "other", {"tokenizer.model": "x" * 7})
     command = f"vllm serve {folder} --tokenizer {other}"
     assert tokenizer.probe(context(tmp_path, command)).spec == {"model": {"tokenizer_bytes": 7}}
+    hub(tmp_path)
+    command = f"vllm serve {folder} --tokenizer org/name"
+    found = tokenizer.probe(context(tmp_path, command, {"HOME": str(tmp_path)}))
+    assert found.spec == {"model": {"tokenizer_bytes": 1010}}
     with pytest.raises(NoData):
         tokenizer.probe(context(tmp_path, "vllm serve org/absent"))
 

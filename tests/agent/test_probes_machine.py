@@ -141,8 +141,8 @@ def test_storage_is_that_of_the_mount_of_the_weights(tmp_path: Path, mounted: st
         link(root, f"sys/devices/dm-0/slaves/{slave}", f"sys/devices/{slave}")
     devices = {"/dev/mapper/data": "253:0", "/dev/nvme0n1p2": "259:2", "/dev/sdb": "8:16", "/dev/rbd0": "252:0"}
     devices |= {"/dev/nvme1n1": "259:1", "/dev/vda": "254:0", "/dev/vdb": "254:16"}
-    numbers = {name: link(root, f"sys/class/block/{name}", f"sys/devices/{path}") for name, path in NAMES.items()}
-    assert numbers
+    for name, path in NAMES.items():
+        link(root, f"sys/class/block/{name}", f"sys/devices/{path}")
     number = devices.get(mounted.split()[1], "0:55")
     for device in devices.values():
         link(root, f"sys/dev/block/{device}", f"sys/devices/{BY_NUMBER[device]}")
@@ -177,11 +177,10 @@ def disk(path: str, number: str, *, transport: str = "", rotational: str = "", p
     }
 
 
-def link(root: Path, name: str, target: str) -> Path:
+def link(root: Path, name: str, target: str) -> None:
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.symlink_to(root / target)
-    return path
 
 
 def test_where_no_weights_are_there_is_no_storage(tmp_path: Path) -> None:

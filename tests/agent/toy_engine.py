@@ -65,6 +65,19 @@ class EngineCore:
         self.worker.load_model()
         self.worker.determine_available_memory()
         self.worker.compile_or_warm_up_model()
+
+
+class EngineCoreProc(EngineCore):
+    def __init__(self):
+        super().__init__()
+""",
+    "vllm/v1/engine/async_llm.py": """
+from vllm.v1.engine.core import EngineCoreProc
+
+
+class AsyncLLM:
+    def __init__(self):
+        self.engine = EngineCoreProc()
 """,
     "vllm/v1/worker/__init__.py": "",
     "vllm/v1/worker/gpu_worker.py": """
@@ -97,7 +110,7 @@ from vllm.engine.arg_utils import EngineArgs
 from vllm.logger import init_logger
 from vllm.platforms import resolve_current_platform_cls_qualname
 from vllm.tokenizers.registry import cached_get_tokenizer
-from vllm.v1.engine.core import EngineCore
+from vllm.v1.engine.async_llm import AsyncLLM
 
 
 class Health(http.server.BaseHTTPRequestHandler):
@@ -116,7 +129,7 @@ def main():
     resolve_current_platform_cls_qualname()
     EngineArgs().create_engine_config()
     cached_get_tokenizer(os.environ.get('TOY_TOKENIZER', 'toy'))
-    EngineCore()
+    AsyncLLM()
     print('said by the engine', flush=True)
     port = int(sys.argv[sys.argv.index('--port') + 1])
     http.server.ThreadingHTTPServer(('127.0.0.1', port), Health).serve_forever()
