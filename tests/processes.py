@@ -36,11 +36,11 @@ def run(*arguments: str, input: str | None = None, **variables: str) -> subproce
 class Service:
     """A running `coldcast serve`."""
 
-    def __init__(self, data_dir: Path, **variables: str) -> None:
+    def __init__(self, data_dir: Path, *options: str, **variables: str) -> None:
         self.data_dir = data_dir
         self._lines: list[str] = []
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "app", "serve"],
+            [sys.executable, "-m", "app", "serve", *options],
             cwd=ROOT,
             env=_environment(COLDCAST_DATA_DIR=os.fspath(data_dir), **variables),
             stderr=subprocess.PIPE,
@@ -101,9 +101,9 @@ class Service:
 
 
 @contextmanager
-def serving(data_dir: Path, **variables: str) -> Iterator[Service]:
+def serving(data_dir: Path, *options: str, **variables: str) -> Iterator[Service]:
     """Run a service on ``data_dir``; nothing of it outlives the block."""
-    service = Service(data_dir, **variables)
+    service = Service(data_dir, *options, **variables)
     try:
         yield service
     finally:

@@ -114,6 +114,15 @@ def test_a_taken_port_says_so(data_dir: Path) -> None:
     assert not (data_dir / "postgres").exists()
 
 
+def test_the_api_alone_refits_nothing(own_database: str, data_dir: Path) -> None:
+    with serving(data_dir, "--api-only", DATABASE_URL=own_database) as service:
+        assert post(service, "/predict", QUESTION)["basis"]["rung"] == "reference"
+        assert [process.pid for process in service.family()] == [service.process.pid]
+        assert httpx.post(f"{service.url}/refits?wait_seconds=0").status_code == 202
+        assert service.stop() == 0
+    assert not data_dir.exists()
+
+
 def test_a_killed_parent_blocks_no_start(prepared: Path) -> None:
     with serving(prepared) as service:
         expected = post(service, "/predict", QUESTION)
