@@ -44,7 +44,7 @@ class Assembled:
     hook_seconds: float = 0.0
     """What the hook itself took of the startup, over the processes of the critical path."""
     failed_in: str | None = None
-    """The stage that a startup which did not end well was in."""
+    """The stage that the startup was in at its end; of interest where that was none too good."""
     last_error: str | None = None
     """The last error, unmasked."""
 
@@ -105,6 +105,8 @@ def _notes(processes: Iterable[Process], chain: Chain) -> list[str]:
         notes.append("the hook ran in no process of the engine, so only the total is known")
     elif not chain.front_ends and chain.engine is not None and not chain.engine.named("front_end"):
         notes.append("no front end in Python was seen, so bootstrap and tokenizer are not known")
+    if chain.engine is not None and not chain.workers and not chain.engine.named("worker_init", "model_loading"):
+        notes.append("no worker was seen, as on other nodes, so what workers do is not known")
     for process in processes:
         if process.hook_error:
             notes.append(f"the hook gave up in process {process.pid}: {process.hook_error}")

@@ -1,5 +1,6 @@
 """The engine as this process's child: started, signalled and reaped as if nobody stood between."""
 
+import math
 import os
 import resource
 import signal
@@ -8,13 +9,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Child", "end_like"]
+__all__ = ["Child", "end_like", "hold_signals"]
 
 _FORWARDED = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2})
 _AWAITED = _FORWARDED | {signal.SIGCHLD}
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 _SENT_BY_KERNEL = 0x80  # si_code SI_KERNEL: a terminal's Ctrl-C, which reaches the child's group without our help.
 _STOPPING = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
+_LOOK_SECONDS = 10.0  # A SIGCHLD that another thread swallowed would else be waited for until the end of days.
+
+
+def hold_signals() -> set[signal.Signals]:
+    """Keep the signals that are meant for a child until `Child.wait` takes them; return the mask from before.
+
+    To be called before any thread is started: a thread that lacks this mask would get them in its place.
+    """
+    return {signal.Signals(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)}
 
 
 class Child:
@@ -37,7 +47,7 @@ class Child:
 
         Raises ``OSError`` where the command cannot be started.
         """
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
+        mask = hold_signals()
         actions: list[tuple[Any, ...]] = []
         group: dict[str, Any] = {}
         if log is not None:
@@ -61,14 +71,12 @@ class Child:
 
     def wait(self, seconds: float | None = None) -> int | None:
         """Pass on signals until the child ends, or for ``seconds``; return its exit code, or None while it runs."""
-        deadline = None if seconds is None else time.monotonic() + seconds
-        while self.status is None:
-            if deadline is None:
-                self._handle(signal.sigwaitinfo(_AWAITED))
-            elif (left := deadline - time.monotonic()) <= 0:
-                break
-            elif came := signal.sigtimedwait(_AWAITED, left):
+        deadline = math.inf if seconds is None else time.monotonic() + seconds
+        self._reap()
+        while self.status is None and (left := deadline - time.monotonic()) > 0:
+            if came := signal.sigtimedwait(_AWAITED, min(left, _LOOK_SECONDS)):
                 self._handle(came)
+            self._reap()
         return self.status
 
     def stop(self, grace_seconds: float) -> None:
@@ -80,8 +88,7 @@ class Child:
 
     def _handle(self, came: signal.struct_siginfo) -> None:
         if came.si_signo == signal.SIGCHLD:
-            self._reap()
-            return
+            return  # `wait` looks after every signal.
         self.stopped = self.stopped or came.si_signo in _STOPPING
         if came.si_code != _SENT_BY_KERNEL or self._own_group:
             self._send(came.si_signo)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from agent.child import hold_signals
 from agent.client import Reporter
 from agent.profiling import Conditions, Interrupted, Plan, Profiled, measure, read_matrix
 from agent.settings import AgentSettings
@@ -60,6 +61,7 @@ def _measure_all(
 ) -> list[Profiled]:
     """Return what was measured until the end, or until something or somebody stopped it."""
     done: list[Profiled] = []
+    hold_signals()
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=len(plans))

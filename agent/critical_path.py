@@ -86,13 +86,14 @@ class Chain:
 
 
 def chain_of(processes: Sequence[Process]) -> Chain:
-    """Pick the front ends, the engine that was ready last, and that engine's workers."""
+    """Pick the front ends, the first started first, the engine that was ready last, and that engine's workers."""
     engines = [process for process in processes if process.role == ENGINE]
     engine = max(engines, key=lambda process: _last_end(process, "engine_init", "kv_caches"), default=None)
     workers = [process for process in processes if process.role == WORKER]
     if engine is not None and any(worker.parent == engine.pid for worker in workers):
         workers = [worker for worker in workers if worker.parent == engine.pid]
-    return Chain([process for process in processes if process.role == FRONT_END], engine, workers)
+    front_ends = [process for process in processes if process.role == FRONT_END]
+    return Chain(sorted(front_ends, key=lambda process: process.start or 0.0), engine, workers)
 
 
 def part_seconds(chain: Chain, spawned_at: float, healthy_at: float) -> dict[Part, float]:

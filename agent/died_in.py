@@ -12,13 +12,15 @@ _COMPILING = frozenset({"compile", "compile_start"})
 
 
 def died_in(chain: Chain) -> tuple[str | None, str | None]:
-    """Return the stage that the startup died in, or was in when it was given up, and the last error.
+    """Return the stage that the startup died in, or had come to when it was given up, and the last error.
 
     The deepest process knows best: what a worker dies of, the engine and the front end only report. Among the ranks,
-    one with an error comes before one that was merely stopped in the middle of something. ``(None, …)`` where nothing
-    failed and nothing was left open.
+    one with an error comes before one that was merely stopped in the middle of something. Of a startup that ended well
+    this tells nothing.
     """
-    for group in (chain.workers, [chain.engine] if chain.engine else [], chain.front_ends):
+    groups = (chain.workers, [chain.engine] if chain.engine else [], chain.front_ends)
+    logged = next((text for group in groups if (text := _logged(group))), None)
+    for group in groups:
         fatal = [(span.end or 0.0, span, process) for process in group for span in _fatal(process)]
         if fatal:
             _, span, process = min(fatal, key=lambda entry: entry[0])
@@ -26,8 +28,8 @@ def died_in(chain: Chain) -> tuple[str | None, str | None]:
         left_open = [(span.start, span, process) for process in group for span in process.spans if span.end is None]
         if left_open:
             _, span, process = max(left_open, key=lambda entry: entry[0])
-            return _stage(process, span), _logged(chain.processes)
-    return None, _logged(chain.processes)
+            return _stage(process, span), logged
+    return (_reached(chain.processes) if chain.processes else None), logged
 
 
 def _fatal(process: Process) -> list[Span]:
@@ -47,7 +49,13 @@ def _stage(process: Process, span: Span) -> str:
             return Stage.TORCH_COMPILE.value
         if part := PART_OF.get(around.name):
             return stage_of(part).value
-    return (Stage.OTHER if process.named("kv_caches", "warm_up") else Stage.FRAMEWORK_BOOTSTRAP).value
+    return _reached([process])
+
+
+def _reached(processes: Iterable[Process]) -> str:
+    """Return the stage of what has no span of its own: beside the model there is only before it and after it."""
+    warm = any(process.named("kv_caches", "warm_up") for process in processes)
+    return (Stage.OTHER if warm else Stage.FRAMEWORK_BOOTSTRAP).value
 
 
 def _logged(processes: Iterable[Process]) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from agent.child import Child, end_like
+from agent.child import Child, end_like, hold_signals
 
 if TYPE_CHECKING:
     from agent.health import HealthCheck
@@ -49,6 +49,7 @@ class Launch:
 
     def run(self) -> int:
         """Run the engine to its end and return the exit code to end with."""
+        hold_signals()
         prepared = self._guarded(self._prepare)
         environment = prepared[0].environment if prepared else self.environment
         if prepared:

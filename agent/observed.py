@@ -44,7 +44,7 @@ def _observed_stages(chain: Chain) -> list[Stage]:
     stages = []
     if "engine_config" in ended:
         stages.append(Stage.FRAMEWORK_BOOTSTRAP)
-        if "tokenizer" in wrapped:
+        if "tokenizer" in wrapped and ended & {"tokenizer", "front_end", "engine_init"}:
             stages.append(Stage.TOKENIZER_INIT)
     if "model_loading" in ended:
         stages.append(Stage.MODEL_LOADING)

@@ -80,6 +80,23 @@ def watch_logs(recorder: Any) -> None:
     recorder.on_retire(restore)
 
 
+def watch_death(recorder: Any) -> None:
+    """Record the exception that ends the process, before it is printed as ever."""
+    previous = sys.excepthook
+    write = recorder.guarded(recorder.write)
+
+    def record(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        write({"event": "error", "at": clock(), "logger": "", "text": f"{kind.__name__}: {error}"[:2000]})
+        previous(kind, error, trace)
+
+    def restore() -> None:
+        if sys.excepthook is record:
+            sys.excepthook = previous
+
+    sys.excepthook = record
+    recorder.on_retire(restore)
+
+
 def _error_text(record: Any) -> str:
     text = record.getMessage()
     if record.exc_info and record.exc_info[1] is not None:

@@ -80,6 +80,7 @@ class Finder:
             self.wrapping.module(module)
         if name == "vllm.logger":
             coldcast_facts.watch_logs(self.recorder)
+            coldcast_facts.watch_death(self.recorder)
 
 
 def arm(folder: str) -> None:
@@ -103,4 +104,5 @@ def arm(folder: str) -> None:
             if name in sys.modules:
                 finder.wrapping.module(sys.modules[name], late=True)
         coldcast_facts.watch_logs(recorder)
+        coldcast_facts.watch_death(recorder)
     recorder.spent += time.thread_time() - started

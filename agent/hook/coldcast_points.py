@@ -28,6 +28,7 @@ def _methods(owner: str, methods: list[tuple[str, str]]) -> list[tuple[str, str]
 POINTS: dict[str, list[tuple[str, str]]] = {
     "vllm.platforms": [("resolve_current_platform_cls_qualname", "platform_detection")],
     "vllm.entrypoints.openai.cli_args": [("make_arg_parser", "arguments")],
+    "vllm.entrypoints.common.cli_args": [("make_arg_parser", "arguments")],
     "vllm.utils.argparse_utils": [("FlexibleArgumentParser.parse_args", "arguments")],
     "vllm.engine.arg_utils": [("EngineArgs.create_engine_config", "engine_config")],
     "vllm.model_executor.models.registry": [
@@ -97,8 +98,16 @@ POINTS: dict[str, list[tuple[str, str]]] = {
 CONTEXT_MANAGERS = frozenset(["monitor_torch_compile"])
 """Functions that return a context manager: what is timed is its block."""
 
-OPTIONAL = frozenset(["profile_cudagraph_memory", "monitor_torch_compile", "start_monitoring_torch_compile"])
-"""Last names of points that only some versions have, in a module that all have."""
+OPTIONAL = frozenset(
+    [
+        "profile_cudagraph_memory",
+        "monitor_torch_compile",
+        "start_monitoring_torch_compile",
+        "_try_load_aot_compiled_fn",
+        "AOTCompiledFunction.save_compiled_function",
+    ]
+)
+"""Points, or their last names, that only some versions have in a module that all have."""
 
 DETAILED_IMPORTS = frozenset(["torch", "transformers", "vllm"])
 """Imports that are recorded even inside another import."""

@@ -27,7 +27,7 @@ class Wrapping:
         for path, event in POINTS[name]:
             if self._point(module, path, event):
                 wrapped.append(event)
-            elif path.rpartition(".")[2] not in OPTIONAL:
+            elif path not in OPTIONAL and path.rpartition(".")[2] not in OPTIONAL:
                 missing.append(event)
         if not wrapped and not missing:
             return
@@ -73,6 +73,8 @@ class Wrapping:
                 result = function(*args, **kwargs)
             except BaseException as error:
                 self._end(key, event, error=error)
+                if error.__traceback__ is not None:  # The engine's own frames alone, as it would print them.
+                    error.__traceback__ = error.__traceback__.tb_next
                 raise
             self._end(key, event, args, result)
             return result

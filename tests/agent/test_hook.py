@@ -203,6 +203,20 @@ def test_log_records_keep_their_unrounded_seconds_and_prompts_are_not_recorded(r
     assert not any("prompt" in path.read_text() for path in ran.files)
 
 
+def test_the_exception_that_ends_a_process_is_recorded_and_printed_as_ever(run: Run) -> None:
+    program = "import vllm.logger\nraise OSError('no such model')"
+    ran = run(program)
+    assert [event["text"] for event in ran.of("error")] == ["OSError: no such model"]
+    assert ran.output == run(program, hooked=False).output
+
+
+def test_a_traceback_shows_the_engine_s_frames_alone(run: Run) -> None:
+    program = "from vllm.tokenizers.registry import get_tokenizer\nget_tokenizer('')"
+    ran = run(program)
+    assert "in get_tokenizer" in ran.output
+    assert ran.output == run(program, hooked=False).output
+
+
 def test_once_the_server_is_up_the_hook_is_gone(run: Run) -> None:
     ran = run(
         "import logging; stock = logging.getLogRecordFactory()\n"

@@ -17,6 +17,7 @@ from agent.startup import clock
 from app.schemas.measurement import Measurement
 from tests.agent.test_client import Service, free_port, takes_all
 from tests.agent.toy_engine import write_toy_engine
+from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -177,9 +178,7 @@ def test_with_the_service_away_the_engine_starts_and_the_measurement_waits(
 ) -> None:
     run = start(*engine)
     assert run.output.readline() == "said by the engine\n"
-    while not run.spooled():
-        assert run.process.poll() is None
-        os.sched_yield()
+    eventually(run.spooled)
     run.process.send_signal(signal.SIGTERM)
     assert run.wait() == 7
     assert [measurement["outcome"] for measurement in run.spooled()] == ["ready"]
@@ -203,9 +202,7 @@ def test_whatever_fails_in_the_agent_the_engine_starts(
 def test_what_cannot_be_watched_is_started_and_not_measured(start: Start, engine: tuple[str, ...]) -> None:
     first = start(*engine)
     assert first.output.readline() == "said by the engine\n"
-    while not first.spooled():
-        assert first.process.poll() is None
-        os.sched_yield()
+    eventually(first.spooled)
     # The second engine's address answers already, which must not be taken for its health.
     for options in ((), ("--health-url", "no url")):
         second = start(*python("print('started')"), "vllm", "serve", *engine[3:], options=options)
