@@ -1,4 +1,8 @@
-"""The console script `coldcast`."""
+"""The console script `coldcast`.
+
+The commands that learn or serve import what they need themselves: it takes seconds, and neither `--help` nor `predict`
+needs it.
+"""
 
 import json
 import os
@@ -10,14 +14,10 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from app.commands.database import database, prepare, sessions
 from app.commands.logs import configure_logs
 from app.commands.predict import ask, read_spec, show
-from app.commands.serve import serve as serve_all
+from app.commands.signals import Stopped, stopping_on_signals
 from app.errors import ColdcastError
-from app.importing import import_measurements
-from app.reference import parse_file
-from app.refit import refit_every, refit_once
 from app.schemas.spec import CompileCache, WeightsState
 from app.settings import Settings
 
@@ -47,12 +47,16 @@ def serve(
     ] = False,
 ) -> None:
     """Serve the API, with refits beside it and a Postgres of its own where DATABASE_URL is unset."""
+    from app.commands.serve import serve as serve_all
+
     serve_all(_settings(), _console(), api_only=api_only)
 
 
 @app.command()
 def migrate() -> None:
     """Bring the tables up to date, import the reference measurements, make the first fit."""
+    from app.commands.database import prepare, sessions
+
     with sessions(_settings()) as opened:
         prepare(opened, _console())
 
@@ -63,6 +67,9 @@ def refit(
     until_stdin_closes: Annotated[bool, typer.Option("--until-stdin-closes", hidden=True)] = False,
 ) -> None:
     """Refit once and say what came of it, or go on with --every."""
+    from app.commands.database import database, sessions
+    from app.refit import refit_every, refit_once
+
     settings = _settings()
     if every is not None:
         stop = threading.Event()
@@ -89,6 +96,10 @@ def import_files(
     files: Annotated[list[Path], typer.Argument(help="Files of measurements: JSON or JSON lines.")],
 ) -> None:
     """Store measurements from files; all of a file, or on an error none of it."""
+    from app.commands.database import sessions
+    from app.importing import import_measurements
+    from app.reference import parse_file
+
     console = _console()
     with sessions(_settings()) as opened:
         for file in files:
@@ -133,10 +144,13 @@ def main() -> NoReturn:
     """Run the command line; an error that was foreseen is one line on standard error and exit code 1."""
     configure_logs()
     try:
-        app(standalone_mode=True)
+        with stopping_on_signals():
+            app(standalone_mode=True)
     except ColdcastError as error:
         typer.echo(f"coldcast: {error}", err=True)
         raise SystemExit(1) from None
+    except Stopped as signal:  # As a shell says that a process died of a signal.
+        raise SystemExit(128 + signal.args[0]) from None
     raise SystemExit(0)
 
 

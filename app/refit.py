@@ -34,7 +34,7 @@ __all__ = ["RefitReport", "refit_every", "refit_once"]
 
 log = structlog.get_logger()
 
-LEASE = timedelta(minutes=15)  # Longer than any fit of the largest working set, shorter than an operator's patience.
+LEASE = timedelta(minutes=1)  # Renewed while a fit goes on; after a killed one, as long as no other can begin.
 
 
 @dataclass(frozen=True)
@@ -63,19 +63,43 @@ def refit_once(sessions: Sessions, *, recipe: Recipe | None = None) -> RefitRepo
     Returns:
         What came of it, or None where another process holds the lease.
     """
-    holder = f"{socket.gethostname()}:{os.getpid()}:{uuid4()}"
-    with sessions.begin() as session:
-        if not fits.take_lease(session, holder, LEASE):
+    with _lease(sessions) as held:
+        if not held:
             return None
-    try:
         with _step("read"):
             reading = _read(sessions)
         report = _learn(sessions, reading, recipe or Recipe())
         log.info("refit_done", outcome=report.outcome.value, fit_id=report.fit_id, reason=report.reason)
         return report
+
+
+@contextmanager
+def _lease(sessions: Sessions) -> Iterator[bool]:
+    """Hold the lease, renewed by a thread; yield whether it was free."""
+    holder = f"{socket.gethostname()}:{os.getpid()}:{uuid4()}"
+    with sessions.begin() as session:
+        held = fits.take_lease(session, holder, LEASE)
+    done = threading.Event()
+    renewal = threading.Thread(target=_renew, args=[sessions, holder, done], name="renew-lease", daemon=True)
+    if held:
+        renewal.start()
+    try:
+        yield held
     finally:
-        with sessions.begin() as session:
-            fits.release_lease(session, holder)
+        done.set()
+        if held:
+            renewal.join()
+            with sessions.begin() as session:
+                fits.release_lease(session, holder)
+
+
+def _renew(sessions: Sessions, holder: str, done: threading.Event) -> None:
+    while not done.wait(LEASE.total_seconds() / 4):
+        try:
+            with database_errors(), sessions.begin() as session:
+                fits.take_lease(session, holder, LEASE)
+        except DatabaseUnavailable as error:  # If another takes over meanwhile, compare and swap decides.
+            log.warning("database_unavailable", error=str(error.__cause__))
 
 
 def _read(sessions: Sessions) -> _Reading:

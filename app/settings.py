@@ -43,14 +43,12 @@ class Settings:
         return cls(
             database_url=environment.get("DATABASE_URL") or None,
             listen_url=environment.get("COLDCAST_LISTEN_URL") or None,
-            host=environment.get("COLDCAST_HOST", cls.host),
-            port=int(read.number("COLDCAST_PORT", cls.port, 0, 65535)),
+            host=environment.get("COLDCAST_HOST") or cls.host,  # An empty one would mean every interface.
+            port=read.whole("COLDCAST_PORT", cls.port, 0, 65535),
             data_dir=Path(environment.get("COLDCAST_DATA_DIR") or cls.data_dir).expanduser(),
             refit_seconds=read.number("COLDCAST_REFIT_SECONDS", cls.refit_seconds, 1, 86400),
-            pool_size=int(read.number("COLDCAST_POOL_SIZE", cls.pool_size, 1, 1000)),
-            statement_timeout_ms=int(
-                read.number("COLDCAST_STATEMENT_TIMEOUT_MS", cls.statement_timeout_ms, 100, 600_000)
-            ),
+            pool_size=read.whole("COLDCAST_POOL_SIZE", cls.pool_size, 1, 1000),
+            statement_timeout_ms=read.whole("COLDCAST_STATEMENT_TIMEOUT_MS", cls.statement_timeout_ms, 100, 600_000),
         )
 
 
@@ -71,3 +69,9 @@ class _Reader:
                 f"{name}={text!r}: set a number from {least:g} to {most:g}, or unset it for {default:g}."
             )
         return value
+
+    def whole(self, name: str, default: int, least: int, most: int) -> int:
+        value = self.number(name, default, least, most)
+        if value != int(value):
+            raise SettingsError(f"{name}={value:g}: set a whole number, or unset it for {default}.")
+        return int(value)

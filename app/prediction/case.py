@@ -97,6 +97,11 @@ class Case:
             return f"{part}|{self.inspection}"
         return part.value
 
+    def circumstance(self, part: Part) -> str:
+        """Return what the usual error of a part depends on: its cell, and whether the case is unusual."""
+        unusual = self.quantization or self.load_format != "auto" or self.asked_sizes
+        return f"{self.cell(part)}|unusual" if unusual else self.cell(part)
+
     def variant(self, part: Part) -> str | None:
         """Return the part with what is unusual: load format, quantization, sizes to capture; None where nothing is."""
         asked = "asked_sizes" if self.asked_sizes and part is Part.CUDA_GRAPH_CAPTURE else ""

@@ -1,43 +1,61 @@
-"""Residuals of startups that a fit has not seen: by model, by hardware, and by startup."""
+"""Errors of startups that a fit has not seen: held out by startup, by model on hardware, by model, by hardware."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.prediction.bounds import TARGETS, Spread, spread_of
-from app.prediction.learning import Table, learn, stage_sums
+from app.prediction.bounds import TARGETS, Calibration, spread_of, votes_of
+from app.prediction.effects import place_of
+from app.prediction.learning import PARTS, Table, learn, spread, stage_sums
 from app.prediction.recipe import Recipe
+from app.stages import PARTS_OF, STAGES
 
-__all__ = ["folds_of", "held_out", "measure_spreads"]
+__all__ = ["calibrate", "deviations", "folds_of", "held_out"]
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
 MIN_ROWS = 4  # Fewer startups than this cannot be split into something to learn and something to test.
+DEFAULT_SCALE = 0.25
+"""Relative error of a part before any was held out: a quarter."""
+SCALE_VOTES = 1.0
+"""Groups that a part's scale counts for in that of its cell, and the default in that of the part."""
+SMALLEST_SCALE = 0.002
+"""No part repeats better than to 0.2 %."""
+LARGEST_ERROR = 1.0
+"""A part off by a factor of e or more says that it is wild, not how wild."""
+NORMAL_MEAN = 0.7979
+"""Mean absolute error of a normal distribution, in deviations."""
+MEMBERS = np.array([[1.0] * len(PARTS)] + [[float(p in PARTS_OF[s]) for p in PARTS] for s in STAGES])
+"""Which parts each target is made of: shape (8, 17)."""
 
 
-def measure_spreads(table: Table, totals: Array, recipe: Recipe) -> dict[str, dict[str, Spread]]:
-    """Measure for each nearness (history, hardware, pooled) and each target how far held-out startups lie.
+def calibrate(table: Table, totals: Array, recipe: Recipe) -> dict[str, Calibration]:
+    """Measure for each nearness how far held-out startups lie from their prediction.
 
-    ``history`` holds out single startups, ``hardware`` whole models, ``pooled`` whole hardware.
+    Held out are single startups of pairs (model, hardware) that others remain of, pairs, models, and machines. Machines
+    are few, so each hardware of one counts as a group of its own there, and the bounds say that they are parametric.
     """
     models = [case.model for case in table.cases]
-    machines = [_machine(table, i) for i in range(len(models))]
-    pairs = [f"{model}@{case.hardware.text()}" for model, case in zip(models, table.cases, strict=True)]
-    repeated = {pair for pair, count in Counter(pairs).items() if count > 1}
+    hardware = [case.hardware.text() for case in table.cases]
+    machines = [f"{case.hardware.gpu}/{case.hardware.cpu}" for case in table.cases]
+    pairs = [f"{model}@{place}" for model, place in zip(models, hardware, strict=True)]
+    at_home = [f"{model}@{machine}" for model, machine in zip(models, machines, strict=True)]
+    repeated, travelled = _several(pairs, pairs), _several(models, machines)
     startups = [f"{pair}#{i}" if pair in repeated else "" for i, pair in enumerate(pairs)]
-    return {
-        "history": _spreads(table, totals, recipe, startups, pairs, recipe.folds // 2),
-        "hardware": _spreads(table, totals, recipe, models, models, recipe.folds),
-        "pooled": _spreads(table, totals, recipe, machines, machines, recipe.folds),
-    }
+    moved = [pair if model in travelled else "" for pair, model in zip(at_home, models, strict=True)]
+    history = _calibration(table, totals, _held(table, recipe, startups, recipe.folds // 2), pairs)
+    elsewhere = _calibration(table, totals, _held(table, recipe, moved, recipe.folds), models)
+    alone = _calibration(table, totals, _held(table, recipe, models, recipe.folds), models)
+    pooled = _calibration(table, totals, _held(table, recipe, machines, recipe.folds), hardware, elsewhere)
+    return {"history": history, "elsewhere": elsewhere, "hardware": alone, "pooled": pooled}
 
 
-def folds_of(groups: Sequence[str], folds: int) -> list[NDArray[np.intp]]:
+def folds_of(groups: Sequence[str], folds: int) -> list[Index]:
     """Return the rows of each fold: whole groups, spread evenly by size; rows of the group "" are never held out."""
-    sizes: dict[str, int] = {}
-    for group in groups:
-        sizes[group] = sizes.get(group, 0) + 1
+    sizes = Counter(groups)
     sizes.pop("", None)
     loads, fold_of = [0] * max(1, min(folds, len(sizes))), {}
     for group in sorted(sizes, key=lambda g: (-sizes[g], g)):
@@ -50,10 +68,10 @@ def folds_of(groups: Sequence[str], folds: int) -> list[NDArray[np.intp]]:
     return [rows for rows in held if len(rows)]
 
 
-def held_out(
-    table: Table, recipe: Recipe, groups: Sequence[str], folds: int
-) -> Iterator[tuple[NDArray[np.intp], Array]]:
+def held_out(table: Table, recipe: Recipe, groups: Sequence[str], folds: int) -> Iterator[tuple[Index, Array]]:
     """Yield the rows of each fold with the part seconds that a fit without them predicts: shape (rows, 17)."""
+    if len(groups) < MIN_ROWS or len(set(groups)) < 2:
+        return
     every = np.arange(len(table.cases))
     for rows in folds_of(groups, folds):
         kept = np.setdiff1d(every, rows)
@@ -62,23 +80,90 @@ def held_out(
             yield rows, learned.seconds(table.take(rows), recipe)
 
 
-def _spreads(
-    table: Table, totals: Array, recipe: Recipe, groups: Sequence[str], voters: Sequence[str], folds: int
-) -> dict[str, Spread]:
-    residuals: dict[str, list[float]] = {target: [] for target in TARGETS}
-    names: dict[str, list[str]] = {target: [] for target in TARGETS}
-    if len(set(groups) - {""}) > 1 and len(groups) >= MIN_ROWS:
-        for rows, parts in held_out(table, recipe, groups, folds):
-            predicted = np.column_stack([parts.sum(axis=1), stage_sums(parts)])
-            observed = np.column_stack([totals[rows], table.stages[rows]])
-            ratios = np.log((observed + recipe.floor_seconds) / (predicted + recipe.floor_seconds))
-            for column, target in enumerate(TARGETS):
-                told = np.flatnonzero(~np.isnan(ratios[:, column]))
-                residuals[target] += ratios[told, column].tolist()
-                names[target] += [voters[rows[i]] for i in told]
-    return {target: spread_of(residuals[target], names[target]) for target in TARGETS}
+def deviations(parts: Array, scales: Array, floor: float) -> Array:
+    """Return the deviation of every target, in seconds, from part seconds and their scales: shapes (n, 17) → (n, 8)."""
+    return np.asarray(np.sqrt(((parts + floor) * scales) ** 2 @ MEMBERS.T))
 
 
-def _machine(table: Table, row: int) -> str:
-    key = table.cases[row].hardware
-    return f"{key.gpu}/{key.cpu}/{(key.node or '').partition('/')[0]}"
+def _several(keys: Sequence[str], values: Sequence[str]) -> set[str]:
+    """Return the keys that come with several values, or several times where keys are the values."""
+    seen = Counter(keys) if keys is values else Counter(key for key, _ in set(zip(keys, values, strict=True)))
+    return {key for key, count in seen.items() if count > 1}
+
+
+@dataclass(slots=True)
+class _Held:
+    """Startups that were held out, and what was predicted for them."""
+
+    rows: Index
+    parts: Array
+    """Predicted seconds: shape (rows, 17)."""
+    familiar: NDArray[np.bool_]
+    """Whether what each part runs on (CPU or GPU) was among what was learned from: shape (rows, 17)."""
+    floor: float
+
+
+def _held(table: Table, recipe: Recipe, groups: Sequence[str], folds: int) -> _Held:
+    index, seconds, familiar = [], [np.zeros((0, len(PARTS)))], [np.zeros((0, len(PARTS)), dtype=bool)]
+    places = [[place_of(part, case) for part in PARTS] for case in table.cases]
+    for rows, parts in held_out(table, recipe, groups, folds):
+        out = set(rows.tolist())
+        kept = {place for row, told in enumerate(places) if row not in out for place in told}
+        index += rows.tolist()
+        seconds.append(parts)
+        familiar.append(np.array([[place in kept for place in places[row]] for row in rows.tolist()]))
+    return _Held(
+        np.array(index, dtype=np.intp), np.concatenate(seconds), np.concatenate(familiar), recipe.floor_seconds
+    )
+
+
+def _calibration(
+    table: Table, totals: Array, held: _Held, voters: Sequence[str], elsewhere: Calibration | None = None
+) -> Calibration:
+    """Measure scales and spreads; with ``elsewhere``, parts on a familiar CPU or GPU have the scales of that."""
+    taken, parts = table.take(held.rows), held.parts
+    names = [voters[row] for row in held.rows.tolist()]
+    told = [[case.circumstance(part) for part in PARTS] for case in taken.cases]
+    logs = np.log((spread(taken, parts) + held.floor) / (parts + held.floor))
+    scales = _scales(told, np.where(held.familiar, np.nan, logs) if elsewhere else logs, names)
+    here = Calibration(scales, {})
+    each = np.array([[here.scale(one) for one in row] for row in told]).reshape(parts.shape)
+    if elsewhere:
+        known = np.array([[elsewhere.scale(one) for one in row] for row in told]).reshape(parts.shape)
+        each = np.where(held.familiar, known, each)
+    predicted = np.column_stack([parts.sum(axis=1), stage_sums(parts)])
+    whole = np.where(
+        np.isnan(taken.stages).any(axis=1), np.nan, totals[held.rows]
+    )  # Totals of unknown parts say little.
+    errors = np.column_stack([whole, taken.stages]) - predicted
+    errors /= deviations(parts, each, held.floor)
+    spreads = {}
+    for column, target in enumerate(TARGETS):
+        seen = np.flatnonzero(~np.isnan(errors[:, column])).tolist()
+        spreads[target] = spread_of(errors[seen, column], [names[i] for i in seen], parametric=elsewhere is not None)
+    return Calibration(scales, spreads)
+
+
+def _scales(told: Sequence[Sequence[str]], errors: Array, names: Sequence[str]) -> dict[str, float]:
+    """Return the scale of each part and circumstance: by the mean size of its errors, each group with one vote."""
+    scales: dict[str, float] = {}
+    for column, part in enumerate(PARTS):
+        groups: dict[str, list[int]] = {}
+        for row in np.flatnonzero(~np.isnan(errors[:, column])).tolist():
+            circumstance = told[row][column]
+            for wider in {part.value, circumstance.removesuffix("|unusual"), circumstance}:
+                groups.setdefault(wider, []).append(row)
+        usual = DEFAULT_SCALE
+        for key in sorted(groups.keys() | {part.value}, key=len):
+            rows = groups.get(key, [])
+            size = _size(np.abs(errors[rows, column]), [names[i] for i in rows], usual)
+            usual = size if key == part.value else usual
+            scales[key] = size
+    return scales
+
+
+def _size(errors: Array, names: Sequence[str], usual: float) -> float:
+    """Return the deviation of errors from their mean size, drawn to the usual one where groups are few."""
+    groups = len(set(names))
+    sizes = float(np.sum(votes_of(names) * np.minimum(errors, LARGEST_ERROR))) / NORMAL_MEAN
+    return max(SMALLEST_SCALE, (sizes + SCALE_VOTES * usual) / (groups + SCALE_VOTES))

@@ -19,7 +19,19 @@ from app.prediction.features import kind_of
 from app.prediction.recipe import Recipe
 from app.stages import Part
 
-__all__ = ["COARSE", "LEVELS", "MODEL", "SLOPES", "VERSION", "Effects", "Levels", "effect_of", "keys_of", "prior_mean"]
+__all__ = [
+    "COARSE",
+    "LEVELS",
+    "MODEL",
+    "SLOPES",
+    "VERSION",
+    "Effects",
+    "Levels",
+    "effect_of",
+    "keys_of",
+    "place_of",
+    "prior_mean",
+]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -60,11 +72,16 @@ def exposures(case: Case) -> tuple[float, float]:
     return case.busy**1.5, max(0.0, math.log2(8.0 / case.quota)) if case.quota else 0.0
 
 
+def place_of(part: Part, case: Case) -> str:
+    """Return what a part runs on: the GPU's type or the CPU's."""
+    return (case.hardware.gpu if kind_of(part) == "gpu" else case.hardware.cpu) or "?"
+
+
 def keys_of(part: Part, case: Case) -> tuple[str | None, ...]:
     """Return the key of each level's effect on ``part``; None where the level has none."""
     kind, cell = kind_of(part), case.cell(part)
     hardware = (case.loading if kind == "loading" else case.hardware).text()
-    place = (case.hardware.gpu if kind == "gpu" else case.hardware.cpu) or "?"
+    place = place_of(part, case)
     return (
         f"busy:{kind}",
         f"quota:{kind}",

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import InvalidInput, UnknownFitFormat
-from app.prediction.bounds import Spread
+from app.prediction.bounds import Calibration
 from app.prediction.catalogue import Catalogue
-from app.prediction.crossvalidation import measure_spreads
+from app.prediction.crossvalidation import calibrate
 from app.prediction.features import FEATURES
 from app.prediction.learning import PARTS, Table, learn, spread, stage_sums
 from app.prediction.observation import Observation
@@ -47,8 +47,8 @@ class Fit:
     """Of each key (see app.prediction.effects), the logarithm of a factor; 0 where there is none."""
     unattributed: dict[str, float]
     """Of each hardware (and model on it), the same for stages that were never observed there."""
-    spreads: dict[str, dict[str, Spread]]
-    """By nearness and target, how far startups lie from their prediction."""
+    calibrations: dict[str, Calibration]
+    """By nearness, how far startups lie from their prediction."""
     repeatability: dict[str, float]
     """Of each hardware, the deviation of the logarithm from startup to startup of the same spec."""
     pairs: dict[str, list[int]]
@@ -67,7 +67,7 @@ class Fit:
             "coefficients": self.coefficients,
             "effects": self.effects,
             "unattributed": self.unattributed,
-            "spreads": {near: {t: s.to_json() for t, s in row.items()} for near, row in self.spreads.items()},
+            "calibrations": {near: calibration.to_json() for near, calibration in self.calibrations.items()},
             "repeatability": self.repeatability,
             "pairs": self.pairs,
             "catalogue": self.catalogue.to_json(),
@@ -85,7 +85,7 @@ class Fit:
             )
         plain = {name: data[name] for name in cls.__slots__}
         plain["recipe"] = Recipe.from_json(data["recipe"])
-        plain["spreads"] = {n: {t: Spread(**s) for t, s in row.items()} for n, row in data["spreads"].items()}
+        plain["calibrations"] = {near: Calibration.from_json(row) for near, row in data["calibrations"].items()}
         plain["catalogue"] = Catalogue.from_json(data["catalogue"])
         return cls(**plain)
 
@@ -128,7 +128,7 @@ def fit(
         },
         effects={key: float(value) for key, value in zip(keys, values, strict=True) if value},
         unattributed=_unattributed(table, totals, seconds, recipe),
-        spreads=measure_spreads(table, totals, recipe),
+        calibrations=calibrate(table, totals, recipe),
         repeatability=_repeatability(table, totals, recipe),
         pairs=_pairs(usable, cases),
         catalogue=catalogue,

@@ -37,6 +37,8 @@ class Table:
     parts: Array
     designs: list[Array]
     """Of each part, the values of its features: shape (n, features)."""
+    telling: Array
+    """How much each part of each row says of coefficients, 0..1: little where the cache state is unknown: (n, 17)."""
     levels: Levels
     """The effects of every part of every row, part by part within a row: n x 17 rows."""
 
@@ -48,6 +50,7 @@ class Table:
             _filled([[o.stages.get(stage) for stage in STAGES] for o in observations]),
             _filled([[o.parts.get(part) for part in PARTS] for o in observations]),
             [design(part, cases) for part in PARTS],
+            np.array([[UNKNOWN_WEIGHT if "unknown" in case.cell(part) else 1.0 for part in PARTS] for case in cases]),
             Levels.of(cases),
         )
 
@@ -59,6 +62,7 @@ class Table:
             self.stages[rows],
             self.parts[rows],
             [values[rows] for values in self.designs],
+            self.telling[rows],
             self.levels.take(flat),
         )
 
@@ -143,21 +147,14 @@ def _coefficients(
     regressor = ShrunkNonNegativeRegressor(
         prior=1.0,
         strength=(recipe.model_scatter / recipe.coefficient_deviation) ** 2,
-        threshold=2 * recipe.model_scatter,
+        threshold=3 * recipe.model_scatter,
         iterations=2,  # The turns around this one renew the weights further.
     )
     models = table.levels.index[MODEL, rows * len(PARTS) + column]
-    votes = _votes(models, [table.cases[i] for i in rows], part) * weights[rows]
+    votes = table.telling[rows, column] / np.bincount(models)[models] * weights[rows]  # Each model has one vote.
     with config_context(assume_finite=True, skip_parameter_validation=True):  # Checked once, when they were received.
         regressor.fit(values * prior / base[:, None], target / base, sample_weight=votes)
     return np.asarray(regressor.coef_ * prior)
-
-
-def _votes(models: Index, cases: Sequence[Case], part: Part) -> Array:
-    """Return a weight for each row: each model has one vote in each condition, however often it was measured."""
-    counts = np.bincount(models)
-    known = np.array([UNKNOWN_WEIGHT if "unknown" in case.cell(part) else 1.0 for case in cases])
-    return np.asarray(known / counts[models])
 
 
 def _pooled(

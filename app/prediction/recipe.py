@@ -64,7 +64,7 @@ class Recipe:
     """Effects that a level's deviation above counts for: with five measured ones it moves half of the way."""
     noise_votes: float = 20.0
     """Startups that the noise above counts for."""
-    rounds: int = 4
+    rounds: int = 3
     """Turns between coefficients and effects; the fourth changes the total of the reference set by under 0.1 %."""
     rough_sweeps: int = 5
     """Turns of the first round that leave out single models; after five, coarse effects move by under 1 %."""

@@ -25,6 +25,7 @@ _ADVICE = {
     "extra_forbidden": "is not a field that this version knows: check its spelling or leave it out",
     "finite_number": "must be a finite number",
     "string_unicode": "must be valid Unicode",
+    "model_attributes_type": "must be a JSON object, sent with content type application/json",
 }
 
 

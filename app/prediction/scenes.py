@@ -1,0 +1,90 @@
+"""Scenes: the states that a spec leaves possible, each with its share and the seconds of every part."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.prediction.case import Case
+from app.prediction.effects import effect_of
+from app.prediction.features import FEATURES, Feature
+from app.prediction.fit import Fit
+from app.prediction.resolver import Resolved
+from app.schemas.spec import Spec
+from app.stages import PARTS_OF, STAGES, Part, stage_of
+
+__all__ = ["Scene", "SceneBuilder"]
+
+MAX_EFFECT = 20.0  # A factor of half a billion: no data lead there, and exp() stays finite.
+_COLDER = frozenset(("disk", "network", "unknown"))
+
+
+@dataclass(slots=True)
+class Scene:
+    """One combination of cache states that the spec leaves possible."""
+
+    share: float
+    case: Case
+    parts: dict[Part, float]
+    seconds: dict[str, float]
+    """Of the total and of each stage."""
+
+
+class SceneBuilder:
+    """Turns resolved specs into scenes with what a fit has learned."""
+
+    def __init__(self, fit: Fit) -> None:
+        self._fit = fit
+        self.coefficients: Mapping[Part, list[tuple[Feature, float]]] = {
+            part: [(f, fit.coefficients[part.value].get(f.name, f.prior)) for f in features]
+            for part, features in FEATURES.items()
+        }
+
+    def build(self, resolved: Resolved, spec: Spec) -> list[Scene]:
+        """Return the scenes of a spec; their shares sum to 1.
+
+        Where a state is not given, the scenes are those that this hardware has shown together with what is given.
+        """
+        case, fraction = resolved.case, spec.cache.weights_cached_fraction
+        asked = (case.weights, spec.cache.compile or "unknown", spec.cache.model_inspection or "unknown")
+        seen = resolved.seen_states(self._fit.catalogue.hardware) or {asked: 1}
+        fitting = {states: times for states, times in seen.items() if _fits(asked, states)} or seen
+        whole = sum(fitting.values())
+        scenes: dict[tuple[str, ...], Scene] = {}
+        for states, times in sorted(fitting.items()):
+            filled = tuple(a if a != "unknown" else s for a, s in zip(asked, states, strict=True))
+            at = resolved.at(filled, fraction if case.weights != "unknown" else None)
+            told = (at.weights, at.compile, at.inspection)
+            if told in scenes:
+                scenes[told].share += times / whole
+            else:
+                scenes[told] = self._scene(times / whole, at, resolved)
+        return list(scenes.values())
+
+    def _scene(self, share: float, case: Case, resolved: Resolved) -> Scene:
+        parts = {part: self._part_seconds(part, case, resolved) for part in Part}
+        if case.weights in _COLDER:
+            # What a colder place adds is never negative, however the two were measured.
+            warmer = resolved.at(("page_cache", case.compile, case.inspection))
+            least = self._part_seconds(Part.WEIGHT_LOADING, warmer, resolved)
+            parts[Part.WEIGHT_LOADING] = max(parts[Part.WEIGHT_LOADING], least)
+        seconds: dict[str, float] = {stage: sum(parts[part] for part in PARTS_OF[stage]) for stage in STAGES}
+        return Scene(share, case, parts, {**seconds, "total": sum(seconds.values())})
+
+    def _part_seconds(self, part: Part, case: Case, resolved: Resolved) -> float:
+        floor = self._fit.recipe.floor_seconds
+        base = sum(coefficient * feature.value(case) for feature, coefficient in self.coefficients[part])
+        effect = effect_of(part, case, self._fit.effects, self._fit.recipe)
+        seconds = max(0.0, (base + floor) * math.exp(min(max(effect, -MAX_EFFECT), MAX_EFFECT)) - floor)
+        known = resolved.hardware
+        if known and stage_of(part).value not in known.stages:
+            seconds *= self._unattributed(case.model, known.key.text())
+        return seconds
+
+    def _unattributed(self, model: str, hardware: str) -> float:
+        """Return the factor that totals put on the stages which were never observed on this hardware."""
+        factors = self._fit.unattributed
+        return math.exp(factors.get(hardware, 0.0) + factors.get(f"{model}@{hardware}", 0.0))
+
+
+def _fits(asked: tuple[str, ...], states: tuple[str, ...]) -> bool:
+    return all(a in ("unknown", state) for a, state in zip(asked, states, strict=True))
