@@ -126,14 +126,13 @@ def _of_span(process: Process, span: Span, end: float) -> Iterator[Piece]:
     holders = {holder.name for holder in process.around(span)}
     match span.name:
         case "compile":
-            if "aot_load" not in holders:
-                yield from _of_compile(process, span, end)
+            yield from _of_compile(process, span, end)
         case "compile_start":
             if backend := next((other for other in process.named("backend") if other.start >= span.start), None):
                 yield Piece(Part.DYNAMO_TRANSFORM, span.start, backend.start, (level, _SPAN))
         case "backend" | "graph" if _all_found(process, span):
             yield Piece(Part.GRAPH_LOAD, span.start, end, (level, _LOAD))
-        case "aot_load":
+        case "aot_load":  # Loading has a compile block of its own inside, in which Dynamo does nothing.
             yield Piece(Part.GRAPH_LOAD, span.start, end, (level, _LOAD))
         case "graph_capture" if "kv_profiling" in holders:
             # From vLLM 0.20 on, profiling captures some graphs to learn what memory they need.

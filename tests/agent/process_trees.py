@@ -85,7 +85,8 @@ def cold_gpu() -> Tree:
     front.span("front_end", 8.5, 46.5).span("tokenizer", 8.5, 9.5)
     inspection = ("python", "-m", "vllm.model_executor.models.registry")
     tree.process(2, 6.0, parent=1, imports=[(6.0, 7.9)], command=inspection)
-    engine = tree.process(3, 9.5, parent=1, imports=[(9.5, 13.5)])
+    # What is imported while the worker starts is an import; while the model is built, it is part of the building.
+    engine = tree.process(3, 9.5, parent=1, imports=[(9.5, 13.5), (13.5, 14.0), (15.75, 16.25)])
     engine.span("engine_init", 13.5, 46.5).span("executor_init", 13.5, 23.5)
     engine.span("worker_init", 13.5, 14.5).span("device_init", 14.5, 15.5)
     engine.span("model_loading", 15.5, 23.5, note={"runner": "v1"}).span("model_init", 15.5, 16.5)
@@ -110,6 +111,6 @@ def warm_gpu() -> Tree:
     engine.span("weight_loading", 10.5, 12.5)
     engine.span("kv_caches", 13.0, 21.5).span("kv_profiling", 13.0, 18.0)
     engine.span("aot_load", 13.5, 14.5, note={"hit": True}).span("compile", 13.5, 14.5)
-    engine.span("graph_estimate", 15.5, 17.5).span("graph_capture", 15.5, 17.5)
+    engine.span("graph_estimate", 15.5, 17.5).span("graph_capture", 15.75, 17.25)
     engine.span("kv_allocation", 18.0, 18.5).span("warm_up", 18.5, 21.5).span("graph_capture", 19.0, 21.0)
     return tree.ending(healthy=23.0)
