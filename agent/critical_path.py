@@ -123,7 +123,6 @@ def _pieces(process: Process) -> Iterator[Piece]:
 
 def _of_span(process: Process, span: Span, end: float) -> Iterator[Piece]:
     level = process.role
-    holders = {holder.name for holder in process.around(span)}
     match span.name:
         case "compile":
             yield from _of_compile(process, span, end)
@@ -134,7 +133,7 @@ def _of_span(process: Process, span: Span, end: float) -> Iterator[Piece]:
             yield Piece(Part.GRAPH_LOAD, span.start, end, (level, _LOAD))
         case "aot_load":  # Loading has a compile block of its own inside, in which Dynamo does nothing.
             yield Piece(Part.GRAPH_LOAD, span.start, end, (level, _LOAD))
-        case "graph_capture" if "kv_profiling" in holders:
+        case "graph_capture" if any(holder.name == "kv_profiling" for holder in process.around(span)):
             # From vLLM 0.20 on, profiling captures some graphs to learn what memory they need.
             yield Piece(Part.KV_CACHE_PROFILING, span.start, end, (level, _SPAN))
         case name if part := PART_OF.get(name):
