@@ -21,4 +21,4 @@ def test_answers_are_as_documented(app: FastAPI, case: schemathesis.Case) -> Non
     excluded = [positive_data_acceptance]
     if case.path.endswith("/batch") or case.path == "/refits":
         excluded.append(negative_data_rejection)
-    case.call_and_validate(app=app, excluded_checks=excluded)
+    case.call_and_validate(app=app, excluded_checks=excluded, timeout=120)  # A batch over the limit is megabytes.
