@@ -18,7 +18,7 @@ NODE = {"gpu": "NVIDIA H100 NVL", "node": "mine"}
 
 def measured(total: float, **fields: Any) -> Measurement:
     spec = make_spec(hardware=NODE)
-    return Measurement.model_validate(make_measurement(total_seconds=total, stages={}, spec=spec) | fields)
+    return Measurement.model_validate(make_measurement(total_seconds=total, spec=spec) | fields)
 
 
 def after(startups: int) -> Predictor:
