@@ -2,9 +2,10 @@
 
 Each part has a scale, the usual size of its relative error in its cache state; the scales of a target's parts add in
 quadrature, since their errors are unlike, which makes the total's width less than the sum of the stages'. What is
-calibrated is the error in units of that deviation. Conformal where groups suffice: of G groups and one new one, all
-alike, the quantile that holds the share s of the new one is the smallest error with s (G + 1) groups at or below it.
-Where they do not, Student's t. Each group has one vote, shared by its startups.
+calibrated is the error in units of that deviation, apart for everyday starts and for rare ones. Conformal where groups
+suffice: of G groups and one new one, all alike, the quantile that holds the share s of the new one is the smallest
+error with s (G + 1) groups at or below it. Where they do not, Student's t. Each group has one vote, shared by its
+startups.
 """
 
 from collections import Counter
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from app.prediction.case import Case
 from app.stages import STAGES
 
 __all__ = ["COVERAGE", "NEARNESS", "TARGETS", "Calibration", "Spread", "spread_of", "votes_of"]
@@ -54,7 +56,11 @@ class Calibration:
     scales: Mapping[str, float]
     """Of each circumstance (a part in its cache state, usual or unusual) and each part, the usual relative error."""
     spreads: Mapping[str, Spread]
-    """Of each target, the errors in deviations."""
+    """Of each target, the errors in deviations: of everyday starts, and under ``target|rare`` of others."""
+
+    def spread(self, target: str, case: Case) -> Spread:
+        """Return the spread of a target for a case: rare starts do not widen the bounds of everyday ones."""
+        return self.spreads[f"{target}|rare" if case.rare else target]
 
     def scale(self, circumstance: str) -> float:
         """Return the scale of a circumstance; of the next wider one, at last its part, where it was never held out."""

@@ -97,10 +97,19 @@ class Case:
             return f"{part}|{self.inspection}"
         return part.value
 
+    @property
+    def unusual(self) -> bool:
+        """Whether the load format, the quantization or the sizes to capture are not the usual ones."""
+        return bool(self.quantization) or self.load_format != "auto" or self.asked_sizes
+
+    @property
+    def rare(self) -> bool:
+        """Whether it is not an everyday start: unusual, compiling, or in a state that nobody knows."""
+        return self.unusual or self.compile in ("cold", "disabled", "unknown") or self.weights == "unknown"
+
     def circumstance(self, part: Part) -> str:
         """Return what the usual error of a part depends on: its cell, and whether the case is unusual."""
-        unusual = self.quantization or self.load_format != "auto" or self.asked_sizes
-        return f"{self.cell(part)}|unusual" if unusual else self.cell(part)
+        return f"{self.cell(part)}|unusual" if self.unusual else self.cell(part)
 
     def variant(self, part: Part) -> str | None:
         """Return the part with what is unusual: load format, quantization, sizes to capture; None where nothing is."""

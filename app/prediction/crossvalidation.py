@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.prediction.bounds import TARGETS, Calibration, spread_of, votes_of
-from app.prediction.effects import place_of
+from app.prediction.effects import is_familiar, place_key
 from app.prediction.learning import PARTS, Table, learn, spread, stage_sums
 from app.prediction.recipe import Recipe
 from app.stages import PARTS_OF, STAGES
@@ -47,7 +47,7 @@ def calibrate(table: Table, totals: Array, recipe: Recipe) -> dict[str, Calibrat
     startups = [f"{pair}#{i}" if pair in repeated else "" for i, pair in enumerate(pairs)]
     moved = [pair if model in travelled else "" for pair, model in zip(at_home, models, strict=True)]
     history = _calibration(table, totals, _held(table, recipe, startups, recipe.folds // 2), pairs)
-    elsewhere = _calibration(table, totals, _held(table, recipe, moved, recipe.folds), models)
+    elsewhere = _calibration(table, totals, _held(table, recipe, moved, recipe.folds), at_home)
     alone = _calibration(table, totals, _held(table, recipe, models, recipe.folds), models)
     pooled = _calibration(table, totals, _held(table, recipe, machines, recipe.folds), hardware, elsewhere)
     return {"history": history, "elsewhere": elsewhere, "hardware": alone, "pooled": pooled}
@@ -99,19 +99,20 @@ class _Held:
     parts: Array
     """Predicted seconds: shape (rows, 17)."""
     familiar: NDArray[np.bool_]
-    """Whether what each part runs on (CPU or GPU) was among what was learned from: shape (rows, 17)."""
+    """Whether each part's cell was learned from on the type of CPU or GPU that it runs on: shape (rows, 17)."""
     floor: float
 
 
 def _held(table: Table, recipe: Recipe, groups: Sequence[str], folds: int) -> _Held:
     index, seconds, familiar = [], [np.zeros((0, len(PARTS)))], [np.zeros((0, len(PARTS)), dtype=bool)]
-    places = [[place_of(part, case) for part in PARTS] for case in table.cases]
+    places = [[place_key(part, case) for part in PARTS] for case in table.cases]
     for rows, parts in held_out(table, recipe, groups, folds):
         out = set(rows.tolist())
         kept = {place for row, told in enumerate(places) if row not in out for place in told}
         index += rows.tolist()
         seconds.append(parts)
-        familiar.append(np.array([[place in kept for place in places[row]] for row in rows.tolist()]))
+        held = [table.cases[row] for row in rows.tolist()]
+        familiar.append(np.array([[is_familiar(part, case, kept) for part in PARTS] for case in held]))
     return _Held(
         np.array(index, dtype=np.intp), np.concatenate(seconds), np.concatenate(familiar), recipe.floor_seconds
     )
@@ -138,9 +139,11 @@ def _calibration(
     errors = np.column_stack([whole, taken.stages]) - predicted
     errors /= deviations(parts, each, held.floor)
     spreads = {}
+    rare = np.array([case.rare for case in taken.cases], dtype=bool)
     for column, target in enumerate(TARGETS):
-        seen = np.flatnonzero(~np.isnan(errors[:, column])).tolist()
-        spreads[target] = spread_of(errors[seen, column], [names[i] for i in seen], parametric=elsewhere is not None)
+        for kind, chosen in ((target, ~rare), (f"{target}|rare", rare)):
+            seen = np.flatnonzero(~np.isnan(errors[:, column]) & chosen).tolist()
+            spreads[kind] = spread_of(errors[seen, column], [names[i] for i in seen], parametric=elsewhere is not None)
     return Calibration(scales, spreads)
 
 

@@ -8,7 +8,7 @@ startup moves it most of the way, and many make it its own. Residuals are Studen
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,8 +28,9 @@ __all__ = [
     "Effects",
     "Levels",
     "effect_of",
+    "is_familiar",
     "keys_of",
-    "place_of",
+    "place_key",
     "prior_mean",
 ]
 
@@ -63,6 +64,12 @@ SLOPES = 2  # The first two levels are slopes over an exposure; all others are t
 VERSION = LEVELS.index("version")
 
 
+def is_familiar(part: Part, case: Case, known: Container[str]) -> bool:
+    """Whether unseen hardware has a CPU or GPU of a type that this part's cell is known on; disks are never alike."""
+    stored = part is Part.WEIGHT_LOADING and case.disk_share + case.network_share > 0
+    return not stored and place_key(part, case) in known
+
+
 def exposures(case: Case) -> tuple[float, float]:
     """Return how much of the first two effects a case has: load by others on its cores, and cores that it may not use.
 
@@ -72,24 +79,25 @@ def exposures(case: Case) -> tuple[float, float]:
     return case.busy**1.5, max(0.0, math.log2(8.0 / case.quota)) if case.quota else 0.0
 
 
-def place_of(part: Part, case: Case) -> str:
-    """Return what a part runs on: the GPU's type or the CPU's."""
-    return (case.hardware.gpu if kind_of(part) == "gpu" else case.hardware.cpu) or "?"
+def place_key(part: Part, case: Case) -> str:
+    """Return the key of the effect that a part's cell has on the type of GPU or CPU that it runs on."""
+    place = case.hardware.gpu if kind_of(part) == "gpu" else case.hardware.cpu
+    return f"place_part:{case.cell(part)}@{place or '?'}"
 
 
 def keys_of(part: Part, case: Case) -> tuple[str | None, ...]:
     """Return the key of each level's effect on ``part``; None where the level has none."""
     kind, cell = kind_of(part), case.cell(part)
     hardware = (case.loading if kind == "loading" else case.hardware).text()
-    place = place_of(part, case)
+    place_part = place_key(part, case)
     return (
         f"busy:{kind}",
         f"quota:{kind}",
         f"condition:{cell}",
         f"variant:{variant}" if (variant := case.variant(part)) else None,
         f"version:{part}@{'.'.join(map(str, case.version))}",
-        f"place:{kind}@{place}",
-        f"place_part:{cell}@{place}",
+        f"place:{kind}@{place_part.rpartition('@')[2]}",
+        place_part,
         f"node:{kind}@{hardware}",
         f"node_part:{cell}@{hardware}",
         f"own:{kind}@{hardware}" if case.own else None,

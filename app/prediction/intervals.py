@@ -23,6 +23,8 @@ class Interval:
     upper: float
     p90: float
     p99: float | None
+    conformal: bool
+    """Whether they are distribution-free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +44,17 @@ class Evidence:
 
 def interval(target: str, scenes: Sequence[Scene], evidence: Evidence) -> Interval:
     """Bound a target over its scenes: the widest of the states that are likely enough, never narrower than repeats."""
-    spread = evidence.calibration.spreads[target]
     mean = sum(scene.share * scene.seconds[target] for scene in scenes)
     likely = [scene for scene in scenes if scene.share >= MIN_SHARE] or scenes
-    each = [_around(scene, target, spread, evidence) for scene in likely]
+    each = [_around(scene, target, evidence.calibration.spread(target, scene.case), evidence) for scene in likely]
     upper = max(mean, *(bounds.upper for bounds in each))
+    p99 = [bounds.p99 for bounds in each if bounds.p99 is not None]
     return Interval(
         lower=max(0.0, min(mean, *(bounds.lower for bounds in each))),
         upper=upper,
         p90=min(upper, max(mean, *(bounds.p90 for bounds in each))),
-        p99=None if spread.p99 is None else max(upper, *(bounds.p99 or 0.0 for bounds in each)),
+        p99=max(upper, *p99) if len(p99) == len(each) else None,
+        conformal=all(bounds.conformal for bounds in each),
     )
 
 
@@ -60,7 +63,7 @@ def _around(scene: Scene, target: str, spread: Spread, evidence: Evidence) -> In
     least = REPEATABILITY_WIDTH * evidence.repeatability * seconds
     width = max(spread.two_sided * deviation, least)
     p99 = None if spread.p99 is None else seconds + spread.p99 * deviation
-    return Interval(seconds - width, seconds + width, seconds + spread.p90 * deviation, p99)
+    return Interval(seconds - width, seconds + width, seconds + spread.p90 * deviation, p99, spread.conformal)
 
 
 def _deviation(scene: Scene, target: str, evidence: Evidence) -> float:

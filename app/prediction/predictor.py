@@ -6,7 +6,7 @@ from datetime import datetime
 
 from app.prediction.bounds import TARGETS
 from app.prediction.case import Case
-from app.prediction.effects import place_of
+from app.prediction.effects import is_familiar
 from app.prediction.explanation import terms_of
 from app.prediction.fit import Fit
 from app.prediction.intervals import Evidence, Interval, interval
@@ -38,7 +38,6 @@ class Predictor:
         self._fit, self._fit_id = fit, fit_id
         self._resolver = Resolver(fit.catalogue)
         self._builder = SceneBuilder(fit)
-        self._places = {place for known in fit.catalogue.hardware for place in (known.key.gpu, known.key.cpu)}
         self._tensor_parallel = max((known.tensor_parallel for known in fit.catalogue.hardware), default=1)
 
     def predict(self, spec: Spec, *, explain: bool = False) -> Prediction:
@@ -53,8 +52,8 @@ class Predictor:
         scenes = self._builder.build(resolved, spec)
         intervals = {target: interval(target, scenes, evidence) for target in TARGETS}
         stages = [self._stage(stage, scenes, intervals[stage], explain) for stage in STAGES]
-        conformal = evidence.calibration.spreads["total"].conformal and widening == 1
         total = intervals["total"]
+        conformal = total.conformal and widening == 1
         return Prediction(
             total=TotalPrediction(
                 seconds=sum(stage.seconds for stage in stages),
@@ -107,7 +106,7 @@ class Predictor:
             if near != "pooled":
                 return calibrations[near].scale(told)
             # Another GPU beside a familiar CPU leaves what runs on the CPU as sure as it was.
-            familiar = place_of(part, case) in self._places
+            familiar = is_familiar(part, case, self._fit.effects)
             scale = calibrations["elsewhere" if familiar else "pooled"].scale(told)
             return scale if resolved.model else math.hypot(scale, calibrations["hardware"].scale(told))
 

@@ -4,11 +4,9 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from app.errors import AmbiguousHardware, FieldError, UnknownModel
 from app.hardware_names import cpu_key, match_gpu, matching_cpus
-from app.hf_config import bits_per_weight
 from app.prediction.case import Case, HardwareKey
 from app.prediction.catalogue import (
     Catalogue,
@@ -24,20 +22,15 @@ from app.prediction.catalogue import (
     states_of,
 )
 from app.prediction.engine_rules import DEFAULT_BATCHED_TOKENS, capture_sizes, graphs_captured, minor_version
+from app.prediction.imputation import Facts, active_bytes, completed
 from app.prediction.observation import Observation
 from app.schemas.spec import Spec
 
 __all__ = ["Resolved", "Resolver"]
 
 DEFAULT_VERSION = "0.10.1.1"  # The version of the paper, where nothing at all is known.
-TOKENIZER_BYTES_PER_ENTRY = 60.0  # The paper's tokenizers: 47 (Qwen) to 72 (Gemma), gpt-oss 140.
-GRAPH_BYTES_PER_LAYER = 32_000.0  # The paper's graphs: 26 to 39 KiB a layer; 17 to 22 without gates or attention.
-TYPICAL_VOCABULARY = 100_000.0
-# A dense decoder has about 12 layers x hidden^2 parameters, and hidden is about 128 x layers: 7e9 makes 33 layers.
-PARAMETERS_PER_CUBED_LAYER = 12.0 * 128**2
 REDUCTION_BLOCK = 4096
 STANDARD_FORMATS = frozenset(("auto", "safetensors", "hf", "pt"))
-Facts = dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -192,7 +185,7 @@ class Resolver:
         _, dtype, quantization = identity_of(spec.model)
         facts["quantization"] = quantization or (model.quantization if model else None)
         facts["dtype"] = dtype or (model.dtype if model else None)
-        return _completed(facts, assumed)
+        return completed(facts, assumed)
 
 
 def _ambiguous(field: str, name: str, candidates: Sequence[str]) -> AmbiguousHardware:
@@ -207,53 +200,6 @@ def _differences(key: HardwareKey, known: HardwareKey) -> int:
     """Count the fields that are given and are another in ``known``; what ``known`` does not say counts too."""
     pairs = ((getattr(key, name), getattr(known, name)) for name in HardwareKey.__slots__)
     return sum(1 for asked, seen in pairs if asked is not None and asked != seen)
-
-
-def _completed(facts: Facts, assumed: list[str]) -> Facts:
-    """Impute the facts that features need and nobody gave, each from those that are known."""
-
-    def assume(name: str, value: float, why: str) -> None:
-        if facts.get(name) is None:
-            facts[name] = value
-            assumed.append(f"model.{name}: {value:.3g}, {why}")
-
-    bits = bits_per_weight(facts["dtype"], facts["quantization"])
-    if facts.get("weight_bytes") is None and facts.get("num_parameters") is None:
-        shape = _dense_parameters(facts)
-        assume("num_parameters", shape, "from the number and width of its layers")
-    assume("weight_bytes", (facts.get("num_parameters") or 0) * bits / 8, "from its parameters and their type")
-    parameters = facts.get("num_parameters") or facts["weight_bytes"] * 8 / bits
-    assume("num_layers", (parameters / PARAMETERS_PER_CUBED_LAYER) ** (1 / 3), "from its weight bytes")
-    assume("vocab_size", TYPICAL_VOCABULARY, "a typical vocabulary")
-    assume("tokenizer_bytes", facts["vocab_size"] * TOKENIZER_BYTES_PER_ENTRY, "from the size of its vocabulary")
-    mamba = min(facts.get("num_mamba_layers") or 0, facts["num_layers"])
-    attention = facts.get("num_attention_layers")
-    facts["num_mamba_layers"] = mamba
-    facts["num_attention_layers"] = facts["num_layers"] - mamba if attention is None else attention
-    if facts.get("num_experts") and facts.get("num_moe_layers") is None:
-        facts["num_moe_layers"] = facts["num_layers"]
-    layers = facts["num_layers"] - 0.4 * mamba
-    assume("compiled_graph_bytes", GRAPH_BYTES_PER_LAYER * layers, "from its layers; known only after a first start")
-    return facts
-
-
-def _dense_parameters(facts: Facts) -> float:
-    layers, hidden = facts.get("num_layers") or 32, facts.get("hidden_size")
-    hidden = hidden or 128 * layers
-    width = facts.get("intermediate_size") or 4 * hidden
-    experts = max(1, facts.get("num_experts") or 1)
-    return float(layers * hidden * (4 * hidden + 3 * width * experts) + 2 * hidden * (facts.get("vocab_size") or 1e5))
-
-
-def _active_bytes(facts: Facts) -> float:
-    """Return the weight bytes that one token passes through; experts' share of them is estimated from their shape."""
-    weights, experts = float(facts["weight_bytes"]), facts.get("num_experts") or 0
-    layers, hidden, width = facts.get("num_moe_layers"), facts.get("hidden_size"), facts.get("intermediate_size")
-    if not experts or not layers or not hidden or not width:
-        return weights
-    bits = bits_per_weight(facts["dtype"], facts["quantization"])
-    routed = min(0.95 * weights, 3.0 * layers * experts * hidden * width * bits / 8)
-    return weights - float(routed) * (1.0 - min(1.0, (facts.get("num_experts_per_token") or 2) / experts))
 
 
 def _case(spec: Spec, facts: Facts, model: str, key: HardwareKey, version: tuple[int, ...], assumed: list[str]) -> Case:
@@ -301,7 +247,7 @@ def _case(spec: Spec, facts: Facts, model: str, key: HardwareKey, version: tuple
         busy=spec.hardware.cpu_busy_fraction or 0.0,
         quota=spec.hardware.cpu_quota_cores or 0.0,
         asked_sizes=sizes != usual,
-        active_bytes=_active_bytes(facts),
+        active_bytes=active_bytes(facts),
         further_blocks=float(max(0, math.ceil((facts.get("hidden_size") or 0) / REDUCTION_BLOCK) - 1)),
         assumed=assumed,
     )
