@@ -57,7 +57,10 @@ _BACKGROUND = frozenset({"arguments", "engine_config", "executor_init", "worker_
 _STEPS = ("device_init", "model_loading", "kv_profiling", "kv_allocation", "warm_up")
 """What all ranks do together, in order: the next begins when the slowest has ended."""
 
-_BEHIND, _IMPORT, _SPAN, _LOAD = range(4)
+_BEHIND, _IMPORT, _SPAN, _LOAD, _TRANSFORM = range(5)
+
+_TRANSFORMED = "Dynamo bytecode transform time"
+"""The log line at the end of Dynamo's work; what the engine counts for it ends there, not at the backend's entry."""
 
 
 @dataclass(frozen=True)
@@ -125,10 +128,12 @@ def _of_span(process: Process, span: Span, end: float) -> Iterator[Piece]:
     level = process.role
     match span.name:
         case "compile":
-            yield from _of_compile(process, span, end)
+            loading = any(holder.name == "aot_load" for holder in process.around(span))
+            yield from _of_compile(process, span, end, loading=loading)
         case "compile_start":
             if backend := next((other for other in process.named("backend") if other.start >= span.start), None):
-                yield Piece(Part.DYNAMO_TRANSFORM, span.start, backend.start, (level, _SPAN))
+                transformed = _transformed(process, span.start, backend.end or backend.start) or backend.start
+                yield Piece(Part.DYNAMO_TRANSFORM, span.start, transformed, (level, _TRANSFORM))
         case "backend" | "graph" if _all_found(process, span):
             yield Piece(Part.GRAPH_LOAD, span.start, end, (level, _LOAD))
         case "aot_load":  # Loading has a compile block of its own inside, in which Dynamo does nothing.
@@ -140,13 +145,25 @@ def _of_span(process: Process, span: Span, end: float) -> Iterator[Piece]:
             yield Piece(part, span.start, end, (level, _BEHIND if name in _BACKGROUND else _SPAN))
 
 
-def _of_compile(process: Process, span: Span, end: float) -> Iterator[Piece]:
-    """Split torch.compile's block: Dynamo until the backend is first called, then compilation, where that is all."""
+def _of_compile(process: Process, span: Span, end: float, *, loading: bool) -> Iterator[Piece]:
+    """Split torch.compile's block: Dynamo until it says that it is done, then compilation, where that is all.
+
+    A rank that logs nothing is taken to be done when its backend is first called, some 0.4 s before the line. Where a
+    compiled function is loaded, only the line can tell that there was something to transform.
+    """
     inner = [other for other in process.named("backend", "inductor", "graph") if span.holds(other)]
-    called = inner[0].start if inner else end
-    yield Piece(Part.DYNAMO_TRANSFORM, span.start, called, (process.role, _SPAN))
-    if not span.note.get("with_run"):
+    called = None if loading else inner[0].start if inner else end
+    transformed = _transformed(process, span.start, end) or called
+    if transformed is not None:
+        yield Piece(Part.DYNAMO_TRANSFORM, span.start, transformed, (process.role, _TRANSFORM))
+    if called is not None and not span.note.get("with_run"):
         yield Piece(Part.GRAPH_COMPILE, called, end, (process.role, _SPAN))
+
+
+def _transformed(process: Process, start: float, end: float) -> float | None:
+    """Return when Dynamo first said that it was done between the two moments; None where it did not."""
+    said = (float(record["at"]) for record in process.records if _TRANSFORMED in str(record.get("format", "")))
+    return next((at for at in said if start <= at <= end), None)
 
 
 def _all_found(process: Process, span: Span) -> bool:

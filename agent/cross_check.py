@@ -8,7 +8,7 @@ from agent.critical_path import Chain, seconds_within
 from agent.spans import Process
 from app.stages import Part
 
-__all__ = ["disagreements"]
+__all__ = ["disagreements", "told_twice"]
 
 _IN_SECONDS = re.compile(r"%\.\d+f s")
 _SLACK_SECONDS = 0.1
@@ -20,16 +20,18 @@ def disagreements(chain: Chain) -> list[str]:
     return [
         f"{what} took {said:.2f} s by the log of process {process.pid} and {seen:.2f} s by the hook"
         for process in chain.processes
-        for what, said, seen in _pairs(process)
+        for what, said, seen in told_twice(process)
         if abs(said - seen) > max(_SLACK_SECONDS, _SLACK_SHARE * said)
     ]
 
 
-def _pairs(process: Process) -> Iterator[tuple[str, float, float]]:
+def told_twice(process: Process) -> Iterator[tuple[str, float, float]]:
+    """Yield what both the log and the hook time in ``process``, with the seconds by the log and by the hook."""
     for what, text, seen in (
         ("reading the weights", "Loading weights took", _spans(process, "weight_loading")),
         ("Dynamo", "Dynamo bytecode transform time", seconds_within(process).get(Part.DYNAMO_TRANSFORM, 0.0)),
         ("compilation", "Compiling a graph for", _extent(process, "graph")),
+        ("loading the graphs", "Directly load the compiled graph", _extent(process, "graph")),
         ("graph capture", "Graph capturing finished", _spans(process, "graph_capture")),
     ):
         if (said := _said(process, text)) is not None:

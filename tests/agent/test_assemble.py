@@ -35,7 +35,8 @@ def differences(tree: Tree) -> list[str]:
     return [note for note in tree.assembled().notes if " by the log " in note]
 
 
-RECORDED = ["cpu_first_start", "cpu_second_start", "cpu_two_ranks"]
+GPU = ["h200_v1_cold", "h200_v2_warm", "h200_v2_eager"]
+RECORDED = ["cpu_first_start", "cpu_second_start", "cpu_two_ranks", *GPU]
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -115,6 +116,58 @@ def test_the_second_runner_captures_graphs_inside_profiling_to_measure_them() ->
     assert assembled.cache["compile"] == "warm"
     assert assembled.engine["model_runner"] == "v2"
     assert assembled.facts["cudagraph_estimate_seconds"] == pytest.approx(2.0)
+
+
+def test_a_recorded_cold_gpu_startup_tells_what_its_log_tells() -> None:
+    assembled, _ = recorded("h200_v1_cold")
+    # The arguments of its log records, unrounded.
+    assert assembled.parts["weight_loading"] == pytest.approx(0.183745, abs=0.01)
+    assert assembled.parts["dynamo_transform"] == pytest.approx(4.261208, abs=0.002)
+    assert assembled.stages["torch_compile"] == pytest.approx(15.019157, abs=0.002)
+    assert assembled.stages["cuda_graph_capture"] == pytest.approx(3.276480, abs=0.002)
+    assert assembled.cache == {"compile": "cold", "model_inspection": "cold"}
+    assert (assembled.engine["model_runner"], assembled.engine["num_cudagraphs"]) == ("v1", 1326)
+
+
+def test_a_recorded_warm_gpu_startup_reads_back_what_dynamo_made_before_it_loads_graphs() -> None:
+    assembled, _ = recorded("h200_v2_warm")
+    assert assembled.parts["weight_loading"] == pytest.approx(2.640254, abs=0.01)
+    assert assembled.parts["dynamo_transform"] == pytest.approx(2.103858, abs=0.002)
+    assert assembled.parts["graph_compile"] == 0.0
+    assert assembled.stages["torch_compile"] == pytest.approx(3.714363, abs=0.002)
+    assert assembled.stages["cuda_graph_capture"] == pytest.approx(4.581653, abs=0.002)
+    assert assembled.cache == {"compile": "warm", "model_inspection": "warm"}
+    assert assembled.engine["model_runner"] == "v2"
+
+
+def test_a_recorded_eager_gpu_startup_neither_compiles_nor_captures() -> None:
+    assembled, _ = recorded("h200_v2_eager")
+    assert (assembled.stages["torch_compile"], assembled.stages["cuda_graph_capture"]) == (0.0, 0.0)
+    assert "compile" not in assembled.cache
+    assert assembled.engine["enforce_eager"] is True
+
+
+def dynamo_line(seconds: float, at: float, *, loading: bool) -> dict[str, float]:
+    """Return the parts of a startup whose backend runs from 4 to 9, and says at ``at`` what Dynamo took from 2 on."""
+    tree = Tree()
+    engine = tree.process(1, 0.0).span("engine_init", 0.0, 20.0).span("kv_profiling", 1.0, 15.0)
+    if loading:
+        engine.span("aot_load", 2.0, 10.0, note={"hit": True})
+    engine.span("compile", 2.0, 10.0, note={"with_run": False}).span("backend", 4.0, 9.0)
+    engine.log("[backbone] Dynamo bytecode transform time: %.2f s", [seconds], at).span("warm_up", 15.0, 20.0)
+    return tree.ending(healthy=20.0).assembled().parts
+
+
+def test_dynamo_ends_where_the_engine_says_so() -> None:
+    cold, warm = dynamo_line(2.5, 4.5, loading=False), dynamo_line(2.5, 4.5, loading=True)
+    assert (cold["dynamo_transform"], cold["graph_compile"], cold["graph_load"]) == (2.5, 5.5, 0.0)
+    assert (warm["dynamo_transform"], warm["graph_compile"], warm["graph_load"]) == (2.5, 0.0, 5.5)
+    assert cold["kv_cache_profiling"] == warm["kv_cache_profiling"] == 14.0 - 8.0
+
+
+def test_a_line_from_outside_the_block_says_nothing_of_it() -> None:
+    assert dynamo_line(9.0, 11.0, loading=False)["dynamo_transform"] == 2.0
+    assert dynamo_line(9.0, 11.0, loading=True)["dynamo_transform"] == 0.0
 
 
 def two_ranks() -> Tree:
