@@ -79,7 +79,7 @@ class MeasurementRow(Base):
     engine_version: Mapped[str | None]
     engine_minor: Mapped[str]
     content: Mapped[dict[str, Any]] = mapped_column(JSON)  # As text: JSONB would rewrite numbers and order.
-    prediction: Mapped[dict[str, Any] | None]
+    prediction: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))  # Not a JSON null.
 
 
 class FitRow(Base):

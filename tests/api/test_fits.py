@@ -134,5 +134,12 @@ def test_live_error_of_the_stored_predictions(client: TestClient, measured: list
     assert now["drifting"]
 
 
+def test_measurements_that_nobody_could_predict_are_no_part_of_live_error(client: TestClient) -> None:
+    client.post("/measurements", json=make_measurement(spec=make_spec(model="nobody/knows")))
+    client.post("/measurements", json=make_measurement(outcome="failed"))
+    client.post("/measurements/batch", json={"measurements": [make_measurement(outcome="failed")]})
+    assert champion(client)["live"] == []
+
+
 def test_an_unknown_fit(client: TestClient) -> None:
     assert "GET /fits" in assert_problem(client.get("/fits/999999"), 404, "not-found")["detail"]

@@ -13,7 +13,7 @@ schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(Settings(dat
 
 
 @schema.parametrize()
-@settings(max_examples=40, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=25, phases=[Phase.explicit, Phase.generate])
 def test_answers_are_as_documented(app: FastAPI, case: schemathesis.Case) -> None:
     if case.path == "/refits":  # Nobody refits here: waiting would only pass the time.
         case.query = {**(case.query or {}), "wait_seconds": 0}

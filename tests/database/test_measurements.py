@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -121,6 +121,7 @@ def test_what_was_accepted_comes_back_as_it_was(sessions: Sessions, facts: dict[
     assert read.digest == row.digest == measurement.digest
 
 
+@settings(max_examples=30)
 @given(limit=st.integers(1, 9), number=st.integers(0, 20))
 def test_pages_have_no_gap_and_no_repeat(sessions: Sessions, limit: int, number: int) -> None:
     name = f"paged/{limit}-{number}"
