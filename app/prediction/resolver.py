@@ -57,14 +57,17 @@ class Resolved:
             case.loading = max(showing, key=lambda known: known.weights[states[0]]).key
         return case
 
-    def seen_states(self, machines: Sequence[KnownHardware]) -> Counter[tuple[str, ...]]:
-        """Return how often each combination of states was seen on this hardware, or on all where it is not known."""
-        seen: Counter[tuple[str, ...]] = Counter()
+    def seen_states(self, machines: Sequence[KnownHardware]) -> tuple[Counter[str], ...]:
+        """Return how often each state of weights, compile cache and inspection cache was seen on this hardware.
+
+        On all ``machines`` where it is not known. What nobody knows counts only where nothing is known.
+        """
+        seen: tuple[Counter[str], ...] = (Counter(), Counter(), Counter())
         for machine in self.alike or machines:
             for states, count in machine.states.items():
-                seen[tuple(states.split("|"))] += count
-        told = Counter({states: count for states, count in seen.items() if "unknown" not in states})
-        return told or seen
+                for counter, state in zip(seen, states.split("|"), strict=True):
+                    counter[state] += count
+        return tuple(Counter({s: n for s, n in counter.items() if s != "unknown"}) or counter for counter in seen)
 
 
 class Resolver:

@@ -1,8 +1,10 @@
 """Scenes: the states that a spec leaves possible, each with its share and the seconds of every part."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 
 from app.prediction.case import Case
 from app.prediction.effects import effect_of
@@ -14,6 +16,7 @@ from app.stages import PARTS_OF, STAGES, Part, stage_of
 
 __all__ = ["Scene", "SceneBuilder"]
 
+MIN_SHARE = 0.02  # Rarer states are left out: each costs a prediction.
 MAX_EFFECT = 20.0  # A factor of half a billion: no data lead there, and exp() stays finite.
 _COLDER = frozenset(("disk", "network", "unknown"))
 
@@ -42,22 +45,22 @@ class SceneBuilder:
     def build(self, resolved: Resolved, spec: Spec) -> list[Scene]:
         """Return the scenes of a spec; their shares sum to 1.
 
-        Where a state is not given, the scenes are those that this hardware has shown together with what is given.
+        A state that is not given is each that this hardware has shown, as often, whatever the other states: so that
+        disk never looks faster than page cache because other starts were read from it.
         """
         case, fraction = resolved.case, spec.cache.weights_cached_fraction
         asked = (case.weights, spec.cache.compile or "unknown", spec.cache.model_inspection or "unknown")
-        seen = resolved.seen_states(self._fit.catalogue.hardware) or {asked: 1}
-        fitting = {states: times for states, times in seen.items() if _fits(asked, states)} or seen
-        whole = sum(fitting.values())
+        seen = resolved.seen_states(self._fit.catalogue.hardware)
+        choices = [_shares(state, counter) for state, counter in zip(asked, seen, strict=True)]
         scenes: dict[tuple[str, ...], Scene] = {}
-        for states, times in sorted(fitting.items()):
-            filled = tuple(a if a != "unknown" else s for a, s in zip(asked, states, strict=True))
-            at = resolved.at(filled, fraction if case.weights != "unknown" else None)
+        for combination in product(*choices):
+            states, share = tuple(state for state, _ in combination), math.prod(share for _, share in combination)
+            at = resolved.at(states, fraction if case.weights != "unknown" else None)
             told = (at.weights, at.compile, at.inspection)
             if told in scenes:
-                scenes[told].share += times / whole
+                scenes[told].share += share
             else:
-                scenes[told] = self._scene(times / whole, at, resolved)
+                scenes[told] = self._scene(share, at, resolved)
         return list(scenes.values())
 
     def _scene(self, share: float, case: Case, resolved: Resolved) -> Scene:
@@ -86,5 +89,10 @@ class SceneBuilder:
         return math.exp(factors.get(hardware, 0.0) + factors.get(f"{model}@{hardware}", 0.0))
 
 
-def _fits(asked: tuple[str, ...], states: tuple[str, ...]) -> bool:
-    return all(a in ("unknown", state) for a, state in zip(asked, states, strict=True))
+def _shares(asked: str, seen: Counter[str]) -> list[tuple[str, float]]:
+    """Return the states that are possible and their shares: the one asked for, or those seen in one start of fifty."""
+    common = {state: count for state, count in seen.items() if count >= MIN_SHARE * seen.total()}
+    if asked != "unknown" or not common:
+        return [(asked, 1.0)]
+    whole = sum(common.values())
+    return [(state, count / whole) for state, count in sorted(common.items())]

@@ -14,6 +14,12 @@ def reference() -> list[Observation]:
 
 
 @pytest.fixture(scope="session")
+def some_reference(reference: list[Observation]) -> list[Observation]:
+    """A quarter of the reference set, for tests that fit it anew together with startups of their own."""
+    return reference[::4]
+
+
+@pytest.fixture(scope="session")
 def reference_fit(reference: list[Observation]) -> Fit:
     return fit(reference, aliases=aliases())
 

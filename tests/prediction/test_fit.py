@@ -68,8 +68,8 @@ def observations(draw: st.DrawFn) -> Observation:
     return Observation(draw(st.sampled_from("pqr")), of, draw(seconds), stages, inner, draw(st.booleans()))
 
 
-@settings(max_examples=40, deadline=None)
-@given(rows=st.lists(observations(), min_size=1, max_size=12))
+@settings(max_examples=12, deadline=None)
+@given(rows=st.lists(observations(), min_size=1, max_size=8))
 def test_weird_values_never_break_a_fit(rows: list[Observation]) -> None:
     made = fit(rows)
     json.dumps(made.to_json(), allow_nan=False)
