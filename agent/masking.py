@@ -8,7 +8,7 @@ MASK = "***"
 
 _WORD = r"(?:api[_-]?key|access[_-]?key(?:[_-]?id)?|secret(?:[_-]?\w+)?|token|passw(?:or)?d|pwd|credentials?|signature)"
 _VALUE = r"[^\s'\",;&)\]}]+"
-_SECRET_NAME = re.compile(rf"(?i)(?:^|[_-]){_WORD}$")
+_SECRET_NAME = re.compile(rf"(?i)(?:^|(?<!per)[_-]){_WORD}$")
 _RULES = [
     # Tokens by their well-known beginnings: Hugging Face, OpenAI and alike, GitHub, GitLab, NVIDIA, Slack, AWS, Google,
     # JSON web tokens.

@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.lines import Figures, Line
 from bench.protocols import Protocol, by_model, indices, mean_and_worst
-from bench.reference_rows import CASE0, GPU1, N3, Row, load_rows, of_experiment
+from bench.reference_rows import CASE0, GPU1, N3, Row, load_rows, of_experiment, paper_rows
 from bench.runner import METHODS, OURS, Answers, Ask, Training
 
 __all__ = ["C0", "C1", "C3", "SEEDS", "G"]
@@ -29,7 +29,7 @@ def campaigns() -> dict[str, list[Row]]:
 
 def unseen_node(method: str, node: str, seen: Iterable[Row], *, bounded: bool = True) -> Training:
     """Leave out every row of ``node`` but the ``seen`` ones. The rivals know the other nodes' campaigns alone."""
-    others = [row for rows in campaigns().values() for row in rows] if method != OURS else load_rows()
+    others = [row for rows in campaigns().values() for row in rows] if method != OURS else paper_rows()
     known, own = indices(row for row in others if row.node != node), indices(seen)
     return Training(method, known, own, bounded=bounded) if method == OURS else Training(method, (*known, *own))
 
@@ -82,7 +82,7 @@ def _orders() -> list[list[Row]]:
 
 def g_asks(method: str) -> list[list[Ask]]:
     """Return for each order the ask before each arrival, after the arrivals before it. Only n1 was known before."""
-    first = [row for row in load_rows() if row.node == "n1"] if method == OURS else campaigns()["n1"]
+    first = [row for row in paper_rows() if row.node == "n1"] if method == OURS else campaigns()["n1"]
     known = indices(first)
 
     def ask(order: Sequence[Row], arrived: int) -> Ask:

@@ -10,7 +10,7 @@ from app.schemas.spec import CompileCache
 from app.stages import STAGES
 from bench.lines import Figures, Line
 from bench.methods import TOTAL, Estimate
-from bench.reference_rows import FIGURE_REST, FITTED, MODEL_SIZE2, PREDICTED, Row, load_rows, of_experiment
+from bench.reference_rows import FIGURE_REST, FITTED, MODEL_SIZE2, PREDICTED, Row, load_rows, of_experiment, paper_rows
 from bench.runner import METHODS, OURS, PAPER, STATE, Answers, Ask, Training
 from bench.scores import percentage_errors
 
@@ -47,7 +47,7 @@ def unseen_model(method: str, model: str, home: Sequence[Row], seed: int | None 
 
     The rivals are fitted on the other models of ``home`` alone, as the paper does: one campaign, one state.
     """
-    known = load_rows() if method == OURS else home
+    known = paper_rows() if method == OURS else home
     rows = indices(row for row in known if row.model != model)
     return Training(method, rows, seed=seed, bounded=seed is None)
 
@@ -127,7 +127,7 @@ def _b_asks() -> list[Ask]:
     trainings = [
         *(Training(m, indices(r for r in campaign if r.model in FITTED and _warm(r))) for m in (PAPER, STATE)),
         Training(OURS, indices(r for r in campaign if r.model in FITTED)),
-        Training(OURS, indices(r for r in load_rows() if r.model in FITTED)),
+        Training(OURS, indices(r for r in paper_rows() if r.model in FITTED)),
     ]
     asked = [row for row in of_experiment(MODEL_SIZE2, runs="345") if row.model in PREDICTED]
     return [Ask(training, row.index) for training in trainings for row in asked]

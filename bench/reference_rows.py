@@ -14,12 +14,15 @@ __all__ = [
     "FIGURE_REST",
     "FITTED",
     "GPU1",
+    "H200",
     "MODEL_SIZE2",
     "N3",
     "PREDICTED",
     "Row",
+    "h200_rows",
     "load_rows",
     "of_experiment",
+    "paper_rows",
 ]
 
 FIGURE_REST = "figures/figure-rest"
@@ -27,6 +30,7 @@ MODEL_SIZE2 = "node7/examples/model_size2"
 CASE0 = "figure-13/case0"
 GPU1 = "figure-10/gpu1"
 N3 = "t1/model_size2"
+H200 = "h200"
 
 # The paper's own split of MODEL_SIZE2 into models to fit and models to predict.
 FITTED = (
@@ -57,7 +61,7 @@ class Row:
 
     @property
     def node(self) -> str:
-        """The machine (n1, n2, n3), whatever campaign the row is of."""
+        """The machine (n1, n2, n3, h200), whatever campaign the row is of."""
         return str(self.measurement.facts["machine"])
 
     @property
@@ -86,6 +90,16 @@ def load_rows() -> tuple[Row, ...]:
     return tuple(Row(index, measurement) for index, measurement in enumerate(ready))
 
 
+def paper_rows() -> list[Row]:
+    """Return the rows of the publication: all that protocols A to H learn from and ask for."""
+    return [row for row in load_rows() if row.node != H200]
+
+
+def h200_rows() -> list[Row]:
+    """Return the project's own startups on the H200, in the order in which they were made."""
+    return [row for row in load_rows() if row.node == H200]
+
+
 def of_experiment(*names: str, runs: str = "") -> list[Row]:
-    """Return the rows of experiments whose path ends so; with ``runs`` ("345"), only those runs."""
-    return [row for row in load_rows() if row.experiment.endswith(names) and (not runs or row.iteration in set(runs))]
+    """Return the rows of the publication whose experiment's path ends so; with ``runs`` ("345"), only those runs."""
+    return [row for row in paper_rows() if row.experiment.endswith(names) and (not runs or row.iteration in set(runs))]

@@ -1,9 +1,10 @@
-"""The format of the reference file, and the measurements in it.
+"""The format of the reference files, and the measurements in them.
 
-The file holds models and nodes once and a measurement a line, each naming its model and node, so that a change of one
-number is a change of one line.
+A file holds models and nodes once and a measurement a line, each naming its model and node, so that a change of one
+number is a change of one line. ``measurements.json`` is of the publication; ``h200.json`` of the project's own
+startups on one machine, of models with the shapes of their namesakes and random weights.
 
-What a fit must know of these rows, all under ``facts``:
+What a fit must know of the rows of the publication, all under ``facts``:
 
 - ``aggregate``: the row is a mean of five runs. Its stages are true means, but its total was rebuilt from them and
   lacks what belongs to no stage: about 0.49 s on n1, 0.53 s on n2 and 0.8 s on n3 (0.2 to 1.4). So ``other`` of such
@@ -17,6 +18,12 @@ What a fit must know of these rows, all under ``facts``:
   split into training and test rows here; a benchmark selects by these.
 - ``machine``: the node without its campaign. Campaigns of one machine that differ have a node label each, so leaving a
   node out means leaving out every row of its machine.
+
+The own rows name ``experiment``, ``iteration``, ``table``, ``label``, ``source`` and ``machine`` likewise, and
+
+- ``run`` = ``first_on_host``: the first startup of the machine, whose libraries were not in the page cache yet.
+- ``triton_cache_files``: files in Triton's default cache before the startup. Where there are few, kernels are
+  compiled after graph capture (``kernel_warmup``), also where the compile cache is warm.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,6 +43,7 @@ from app.stages import Part, Stage
 __all__ = ["SOURCE", "Dataset", "DatasetModel", "DatasetRow", "aliases", "load_reference", "models", "to_wire"]
 
 SOURCE = "reference"
+_FILES = ("measurements.json", "h200.json")
 # Any fixed UUID does; ids must stay the same from release to release, so never change it.
 _NAMESPACE = UUID("6f1c0f0e-3b0a-5d0c-9a5e-1d5a4a5e7c11")
 
@@ -59,6 +67,8 @@ class DatasetRow(Strict):
     parts: dict[Part, Seconds]
     hardware: dict[str, Any] = Field(default_factory=dict)
     """What differs from the node's hardware in this startup."""
+    started_at: PastDatetime | None = None
+    """When it was started, where that is known."""
     engine: EngineSpec
     cache: CacheSpec
     facts: FreeJson
@@ -69,11 +79,12 @@ class Dataset(Strict):
 
     format_version: Literal[1]
     citation: Name
-    """The publication that the numbers come from."""
-    repository: Name
-    commit: Name
+    """Where the numbers come from."""
+    repository: Name | None = None
+    """Where they were published, and at which commit."""
+    commit: Name | None = None
     published_at: PastDatetime
-    """Stands in for the start time, which the publication does not give."""
+    """Stands in for the start time where a row has none."""
     models: dict[Name, DatasetModel]
     nodes: dict[Name, HardwareSpec]
     measurements: tuple[DatasetRow, ...]
@@ -88,7 +99,7 @@ def to_wire(dataset: Dataset) -> Iterable[dict[str, Any]]:
     nodes = {key: _plain(node) for key, node in dataset.nodes.items()}
     for row in dataset.measurements:
         wire = {
-            "started_at": dataset.published_at.isoformat(),
+            "started_at": (row.started_at or dataset.published_at).isoformat(),
             "outcome": "ready",
             "total_seconds": row.total_seconds,
             "stages": {stage.value: seconds for stage, seconds in row.stages.items()},
@@ -106,20 +117,20 @@ def to_wire(dataset: Dataset) -> Iterable[dict[str, Any]]:
 
 
 def load_reference() -> list[Measurement]:
-    """Return the shipped reference measurements, validated, in the order of the file."""
-    return [Measurement.model_validate(wire) for wire in to_wire(_shipped())]
+    """Return the shipped reference measurements, validated, in the order of the files."""
+    return [Measurement.model_validate(wire) for dataset in _shipped() for wire in to_wire(dataset)]
 
 
 @cache
 def aliases() -> Mapping[str, str]:
     """Return hub id (lower case) → name of the reference model with the same shape."""
-    pairs = ((hub_id.lower(), model.spec.name) for model in _shipped().models.values() for hub_id in model.hub_ids)
-    return MappingProxyType(dict(pairs))
+    every = (model for dataset in _shipped() for model in dataset.models.values())
+    return MappingProxyType({hub_id.lower(): model.spec.name for model in every for hub_id in model.hub_ids})
 
 
 @cache
-def _shipped() -> Dataset:
-    return Dataset.model_validate_json((files("app.reference") / "measurements.json").read_bytes())
+def _shipped() -> tuple[Dataset, ...]:
+    return tuple(Dataset.model_validate_json((files("app.reference") / name).read_bytes()) for name in _FILES)
 
 
 def _plain(schema: Strict) -> dict[str, Any]:
@@ -128,4 +139,4 @@ def _plain(schema: Strict) -> dict[str, Any]:
 
 def models() -> list[ModelSpec]:
     """Return the facts of every shipped model, those without a published startup included."""
-    return [model.spec for model in _shipped().models.values()]
+    return [model.spec for dataset in _shipped() for model in dataset.models.values()]

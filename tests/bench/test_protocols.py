@@ -4,7 +4,7 @@ import pytest
 
 from bench.accuracy import PROTOCOLS
 from bench.nodes import c_asks, g_asks
-from bench.reference_rows import FITTED, load_rows
+from bench.reference_rows import FITTED, h200_rows, load_rows
 from bench.runner import OURS, Ask
 from bench.table import record
 
@@ -20,6 +20,14 @@ def test_the_asked_model_is_in_no_row_that_was_learned(name: str) -> None:
     assert {ask.training.method for ask in asks} >= {OURS}
     learned = {ask.training: {rows[index].model for index in learned_rows(ask)} for ask in asks}
     assert all(rows[ask.row].model not in learned[ask.training] for ask in asks)
+
+
+def test_no_protocol_but_i_knows_the_own_startups() -> None:
+    own = {row.index for row in h200_rows()}
+    asks = [ask for name, protocol in PROTOCOLS.items() if name not in ("E", "I") for ask in protocol.asks()]
+    assert own
+    assert not own & {ask.row for ask in asks}
+    assert not any(own & set(learned_rows(ask)) for ask in {ask.training: ask for ask in asks}.values())
 
 
 def test_quantized_variants_are_left_out_with_their_base() -> None:

@@ -1,4 +1,4 @@
-"""The shipped file: every row is a sound measurement, and the figures are those of the publication."""
+"""The shipped files: every row is a sound measurement, and the figures are those of the publication."""
 
 from collections import Counter
 
@@ -67,8 +67,9 @@ def test_every_row_names_its_machine_engine_and_origin() -> None:
 def test_compile_state_agrees_with_the_parts() -> None:
     for measurement in MEASUREMENTS:
         state, parts = measurement.spec.cache.compile, measurement.part_seconds
-        assert (Part.GRAPH_COMPILE in parts) == (state in ("cold", "disabled")), describe(measurement)
-        assert (Part.GRAPH_LOAD in parts) == (state == "warm"), describe(measurement)
+        # An agent that finds nothing in the cache has still looked: 0.1 ms of loading.
+        assert (parts.get(Part.GRAPH_COMPILE, 0.0) > 0.01) == (state in ("cold", "disabled")), describe(measurement)
+        assert (parts.get(Part.GRAPH_LOAD, 0.0) > 0.01) == (state == "warm"), describe(measurement)
 
 
 def test_weights_state_agrees_with_the_bandwidth() -> None:
@@ -77,6 +78,8 @@ def test_weights_state_agrees_with_the_bandwidth() -> None:
         state, machine = measurement.spec.cache.weights, measurement.facts["machine"]
         if seconds and size and state == "disk" and machine == "n1":
             assert size / seconds < 1e9, describe(measurement)
+        if machine == "h200":  # It reads from page cache and disk at 1.8 to 6.4 GB/s: see docs/h200.md.
+            continue
         if seconds and size and state == "page_cache" and measurement.facts.get("value") != "bitsandbytes":
             assert size / seconds >= 5e9 or measurement.facts["table"] == "load_formats", describe(measurement)
 
