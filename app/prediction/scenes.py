@@ -53,6 +53,7 @@ class SceneBuilder:
         seen = resolved.seen_states(self._fit.catalogue.hardware)
         choices = [_shares(state, counter) for state, counter in zip(asked, seen, strict=True)]
         scenes: dict[tuple[str, ...], Scene] = {}
+        known: dict[str, float] = {}  # Most parts are the same in every scene.
         for combination in product(*choices):
             states, share = tuple(state for state, _ in combination), math.prod(share for _, share in combination)
             at = resolved.at(states, fraction if case.weights != "unknown" else None)
@@ -60,20 +61,26 @@ class SceneBuilder:
             if told in scenes:
                 scenes[told].share += share
             else:
-                scenes[told] = self._scene(share, at, resolved)
+                scenes[told] = self._scene(share, at, resolved, known)
         return list(scenes.values())
 
-    def _scene(self, share: float, case: Case, resolved: Resolved) -> Scene:
-        parts = {part: self._part_seconds(part, case, resolved) for part in Part}
+    def _scene(self, share: float, case: Case, resolved: Resolved, known: dict[str, float]) -> Scene:
+        parts = {part: self._part_seconds(part, case, resolved, known) for part in Part}
         if case.weights in _COLDER:
             # What a colder place adds is never negative, however the two were measured.
             warmer = resolved.at(("page_cache", case.compile, case.inspection))
-            least = self._part_seconds(Part.WEIGHT_LOADING, warmer, resolved)
+            least = self._part_seconds(Part.WEIGHT_LOADING, warmer, resolved, known)
             parts[Part.WEIGHT_LOADING] = max(parts[Part.WEIGHT_LOADING], least)
         seconds: dict[str, float] = {stage: sum(parts[part] for part in PARTS_OF[stage]) for stage in STAGES}
         return Scene(share, case, parts, {**seconds, "total": sum(seconds.values())})
 
-    def _part_seconds(self, part: Part, case: Case, resolved: Resolved) -> float:
+    def _part_seconds(self, part: Part, case: Case, resolved: Resolved, known: dict[str, float]) -> float:
+        cell = case.cell(part)
+        if cell not in known:
+            known[cell] = self._compute(part, case, resolved)
+        return known[cell]
+
+    def _compute(self, part: Part, case: Case, resolved: Resolved) -> float:
         floor = self._fit.recipe.floor_seconds
         base = sum(coefficient * feature.value(case) for feature, coefficient in self.coefficients[part])
         effect = effect_of(part, case, self._fit.effects, self._fit.recipe)
