@@ -26,7 +26,7 @@ from app.prediction.evaluation import Comparison, compare
 from app.prediction.fit import Fit, fit
 from app.prediction.observation import Observation
 from app.prediction.recipe import Recipe
-from app.reference import aliases
+from app.reference import aliases, models
 from app.schemas.fits import FitStatus, RefitOutcome
 from app.schemas.measurement import Measurement
 
@@ -125,7 +125,7 @@ def _learn(sessions: Sessions, reading: _Reading, recipe: Recipe) -> RefitReport
     observations, unreadable = _observations(reading.rows)
     champion = _champion(reading)
     with _step("fit", measurements=len(observations)):
-        candidate = fit(observations, recipe=recipe, previous=champion, aliases=aliases())
+        candidate = fit(observations, recipe=recipe, previous=champion, aliases=aliases(), known_models=models())
     with _step("score"):
         comparison = compare(observations, recipe, champion.recipe if champion else recipe)
     with _step("publish"):

@@ -93,10 +93,13 @@ class Catalogue:
         )
 
     @classmethod
-    def of(cls, observations: Sequence[Observation], aliases: Mapping[str, str]) -> "Catalogue":
-        """Gather what ``observations`` tell of models and hardware."""
+    def of(
+        cls, observations: Sequence[Observation], aliases: Mapping[str, str], known_models: Sequence[ModelSpec] = ()
+    ) -> "Catalogue":
+        """Gather what ``observations`` tell of models and hardware; ``known_models`` tell of what nobody measured."""
         lower = {alias.lower(): name for alias, name in sorted(aliases.items())}
-        names = Names({o.spec.model.name for o in observations}, lower)
+        unmeasured = {model.name.lower(): model for model in known_models}
+        names = Names({o.spec.model.name for o in observations} | unmeasured.keys(), lower)
         by_identity: dict[tuple[str, Identity], list[Observation]] = defaultdict(list)
         by_hardware: dict[str, list[Observation]] = defaultdict(list)
         for observation in observations:
@@ -109,6 +112,8 @@ class Catalogue:
             others = {i: n for (other, i), n in counts.items() if other == name and i[-1] == identity[-1]}
             by_model[name, choose(identity, others) or identity].extend(rows)
         models = [_known_model(name, identity, rows) for (name, identity), rows in by_model.items()]
+        measured = {model.name.lower() for model in models}
+        models += [_unmeasured(model) for name, model in unmeasured.items() if name not in measured]
         hardware = [_known_hardware(rows) for rows in by_hardware.values()]
         return cls(sorted(models, key=KnownModel.key), sorted(hardware, key=lambda known: known.key.text()), lower)
 
@@ -151,6 +156,11 @@ def choose(identity: Identity, known: Mapping[Identity, int]) -> Identity | None
         key=lambda other: (other[-1] == identity[-1], sum(v is not None for v in other), known[other], str(other)),
         default=None,
     )
+
+
+def _unmeasured(model: ModelSpec) -> KnownModel:
+    identity = identity_of(model)
+    return KnownModel(model.name, *identity, facts=facts_of(model), measurements=0, own=0)
 
 
 def facts_of(model: ModelSpec) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from app.prediction.learning import PARTS, Table, learn, spread, stage_sums
 from app.prediction.observation import Observation
 from app.prediction.recipe import Recipe
 from app.prediction.resolver import Resolver
+from app.schemas.spec import ModelSpec
 
 __all__ = ["FORMAT_VERSION", "Fit", "fit", "is_usable"]
 
@@ -96,18 +97,20 @@ def fit(
     recipe: Recipe = Recipe(),  # noqa: B008  # Recipes are frozen.
     previous: Fit | None = None,
     aliases: Mapping[str, str] = {},  # Never written to.
+    known_models: Sequence[ModelSpec] = (),
 ) -> Fit:
     """Learn from ``observations``; their order is of no matter.
 
-    Where ``previous`` was made of the very same, it is returned. InvalidInput where there is nothing to learn from.
+    ``known_models`` lets models that nobody measured answer by their name. Where ``previous`` was made of the very
+    same, it is returned. InvalidInput where there is nothing to learn from.
     """
     usable = sorted((o for o in observations if is_usable(o)), key=lambda o: (o.key, repr(o)))
     if not usable:
         raise InvalidInput("There is nothing to fit: send ready measurements, or import the reference measurements.")
-    digest = _digest(usable, aliases)
+    digest = _digest(usable, aliases, known_models)
     if previous and previous.digest == digest and previous.recipe == recipe:
         return previous
-    catalogue = Catalogue.of(usable, aliases)
+    catalogue = Catalogue.of(usable, aliases, known_models)
     resolver = Resolver(catalogue)
     cases = [resolver.measured(o).case for o in usable]
     table = Table.of(usable, cases)
@@ -141,8 +144,9 @@ def is_usable(observation: Observation) -> bool:
     return all(math.isfinite(value) and value >= 0 for value in seconds)
 
 
-def _digest(observations: Sequence[Observation], aliases: Mapping[str, str]) -> str:
-    digest = hashlib.sha256(repr(sorted(aliases.items())).encode())
+def _digest(observations: Sequence[Observation], aliases: Mapping[str, str], known_models: Sequence[ModelSpec]) -> str:
+    models = sorted(model.model_dump_json() for model in known_models)
+    digest = hashlib.sha256(repr((sorted(aliases.items()), models)).encode())
     for o in observations:
         told = (o.key, o.total_seconds, sorted(o.stages.items()), sorted(o.parts.items()), o.reference, o.reporter)
         digest.update(f"{told}{o.spec.model_dump_json()}".encode())

@@ -10,7 +10,7 @@ from app.errors import AmbiguousHardware, UnknownModel
 from app.prediction.fit import fit
 from app.prediction.observation import Observation
 from app.prediction.predictor import Predictor
-from app.reference import aliases
+from app.reference import aliases, load_reference, models
 from app.schemas.prediction import Prediction, Rung
 from app.schemas.spec import Spec, WeightsState
 from app.stages import STAGES, Stage
@@ -227,3 +227,12 @@ def test_predictions_survive_the_round_trip(reference_fit: Any, predictor: Predi
     again = Predictor(type(reference_fit).from_json(json.loads(json.dumps(reference_fit.to_json()))))
     asked = Spec.of(LLAMA, H100_NVL)
     assert again.predict(asked) == predictor.predict(asked)
+
+
+def test_a_shipped_model_that_nobody_measured_is_answered_by_its_name() -> None:
+    observations = [Observation.of(m, reference=True) for m in load_reference()[:40]]
+    fitted = fit(observations, aliases=aliases(), known_models=models())
+    answer = Predictor(fitted).predict(Spec.of("mosaicml/mpt-7b", "NVIDIA H100 NVL"))
+    assert answer.total.seconds > 0
+    with pytest.raises(UnknownModel):
+        Predictor(fit(observations, aliases=aliases())).predict(Spec.of("mosaicml/mpt-7b", "NVIDIA H100 NVL"))
