@@ -46,7 +46,7 @@ def embedded_postgres(data_dir: Path) -> Iterator[str]:
     folder = data_dir.resolve() / "postgres"
     folder.parent.mkdir(parents=True, exist_ok=True)
     if folder.exists() and not (folder / _COMPLETE).exists():
-        _remove_unfinished(folder)
+        _set_aside_unfinished(folder)
     if _postmaster(folder) is None:
         (folder / _PID_FILE).unlink(missing_ok=True)
     server = get_server(folder, cleanup_mode=None, start=False)
@@ -71,14 +71,19 @@ def _start(server: "PostgresServer", folder: Path) -> None:
     raise DatabaseUnavailable(f"The embedded Postgres does not start: {folder / 'log'} says why.") from failure
 
 
-def _remove_unfinished(folder: Path) -> None:
-    """Remove a cluster whose making was cut off, with whatever still makes it; nothing was ever stored in it."""
+def _set_aside_unfinished(folder: Path) -> None:
+    """Set a cluster aside whose making was cut off, and end whatever still makes it.
+
+    It is renamed, not removed: the folder may be somebody else's Postgres under a data directory chosen by mistake.
+    """
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.name() in ("initdb", "pg_ctl", "postgres") and os.fspath(folder) in process.cmdline():
                 process.kill()
                 process.wait(5)
-    shutil.rmtree(folder)
+    aside = folder.with_name(f"{folder.name}.unfinished")
+    shutil.rmtree(aside, ignore_errors=True)
+    folder.rename(aside)
 
 
 def _postmaster(folder: Path) -> psutil.Process | None:

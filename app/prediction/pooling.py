@@ -116,6 +116,8 @@ class _Step:
 
 def _medians(index: Index, values: Array, size: int) -> Array:
     """Return the lower median of each group; 0 for an empty one."""
+    if not len(values):  # Where only totals were measured, no part has a ratio.
+        return np.zeros(size)
     counts = np.bincount(index, minlength=size)
     order = np.lexsort((values, index))
     middles = np.cumsum(counts) - counts + (np.maximum(counts, 1) - 1) // 2

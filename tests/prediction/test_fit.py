@@ -10,6 +10,7 @@ from app.errors import InvalidInput, UnknownFitFormat
 from app.prediction.fit import Fit, fit
 from app.prediction.observation import Observation
 from app.prediction.predictor import Predictor
+from app.schemas.spec import Spec
 from app.stages import PARTS_OF, STAGES, Part
 from tests.prediction.startups import node, spec, startup
 
@@ -83,3 +84,10 @@ def test_wild_values_are_listed(reference: list[Observation]) -> None:
     wild = startup("agent/wild", of=spec(), total_seconds=260.0, stages={s: 10 * t for s, t in own[0].stages.items()})
     listed = [row for row in fit([*own, wild]).left_out if row["key"] == "agent/wild"]
     assert {row["part"] for row in listed} & {Part.CUDA_GRAPH_CAPTURE, Part.TOKENIZER_INIT, Part.KV_CACHE_PROFILING}
+
+
+def test_totals_alone_can_be_fitted() -> None:
+    asked = Spec.of({"name": "m", "weight_bytes": 10**10, "num_layers": 32}, {"gpu": "X9"})
+    rows = [Observation(key=str(i), spec=asked, total_seconds=50.0 + i) for i in range(3)]
+    answer = Predictor(fit(rows)).predict(Spec.of("m", "X9"))
+    assert answer.total.seconds == pytest.approx(51.0, rel=0.05)
