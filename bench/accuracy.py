@@ -20,6 +20,7 @@ from bench.bounds import E
 from bench.differences import D
 from bench.lines import Line
 from bench.nodes import C0, C1, C3, G
+from bench.own_node import I
 from bench.protocols import A1, A2, B, H, Protocol
 from bench.robustness import F
 from bench.runner import Answers, Ask, answer
@@ -27,7 +28,7 @@ from bench.table import markdown, record, render
 
 __all__ = ["main"]
 
-PROTOCOLS: dict[str, Protocol] = {protocol.name: protocol for protocol in (A1, A2, B, C0, C1, C3, D, E, F, G, H)}
+PROTOCOLS: dict[str, Protocol] = {protocol.name: protocol for protocol in (A1, A2, B, C0, C1, C3, D, E, F, G, H, I)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,13 +12,14 @@ from app.schemas.spec import Spec
 from bench.corruption import corrupt
 from bench.methods import CannotPredict, Estimate, Method
 from bench.ours import Coldcast
-from bench.reference_rows import load_rows
+from bench.reference_rows import H200, Row, load_rows
 from bench.rivals import Paper
 
 __all__ = ["METHODS", "OURS", "PAPER", "STATE", "Answers", "Ask", "Training", "answer"]
 
 OURS, PAPER, STATE = "ours", "paper", "paper + state"
 METHODS = (PAPER, STATE, OURS)
+GRAPH_BYTES_A_LAYER = 32_300  # The median of the paper's models, which have 18,000 to 40,000.
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Ask:
     @property
     def spec(self) -> Spec:
         """The spec as it is asked."""
-        spec = load_rows()[self.row].measurement.spec
+        spec = told_to(self.training.method, load_rows()[self.row])
         return hide_graph(spec) if self.hide_graph else spec
 
 
@@ -60,10 +61,26 @@ def hide_graph(spec: Spec) -> Spec:
     return spec.model_copy(update={"model": spec.model.model_copy(update={"compiled_graph_bytes": None})})
 
 
+def told_to(method: str, row: Row) -> Spec:
+    """Return the spec that a method is told: the rivals' features that no agent reports are made up in their favour.
+
+    Nominal parameters from the bytes, and a graph of as many bytes a layer as the median of the paper's models.
+    """
+    spec = row.measurement.spec
+    if method == OURS or row.node != H200:
+        return spec
+    model = spec.model
+    nominal = {
+        "num_parameters": (model.weight_bytes or 0) // 2,
+        "compiled_graph_bytes": GRAPH_BYTES_A_LAYER * (model.num_layers or 0),
+    }
+    return spec.model_copy(update={"model": model.model_copy(update=nominal)})
+
+
 def observations(training: Training) -> list[Observation]:
     """Return what the training consists of."""
     rows = load_rows()
-    shipped = [rows[index].observation for index in training.rows]
+    shipped = [replace(rows[index].observation, spec=told_to(training.method, rows[index])) for index in training.rows]
     own = [replace(rows[index].observation, reference=False, reporter="agent") for index in training.own]
     return [*(shipped if training.seed is None else corrupt(shipped, training.seed)), *own]
 

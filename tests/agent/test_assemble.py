@@ -104,7 +104,7 @@ def test_a_cold_gpu_startup_by_hand() -> None:
     )
     assert assembled.cache == {"compile": "cold", "model_inspection": "cold"}
     assert assembled.engine["model_runner"] == "v1"
-    assert assembled.engine["num_cudagraphs"] == 86
+    assert assembled.facts["cudagraph_pieces"] == 86
 
 
 def test_the_second_runner_captures_graphs_inside_profiling_to_measure_them() -> None:
@@ -126,7 +126,10 @@ def test_a_recorded_cold_gpu_startup_tells_what_its_log_tells() -> None:
     assert assembled.stages["torch_compile"] == pytest.approx(15.019157, abs=0.002)
     assert assembled.stages["cuda_graph_capture"] == pytest.approx(3.276480, abs=0.002)
     assert assembled.cache == {"compile": "cold", "model_inspection": "cold"}
-    assert (assembled.engine["model_runner"], assembled.engine["num_cudagraphs"]) == ("v1", 1326)
+    assert assembled.engine["model_runner"] == "v1"
+    # 51 sizes, each in 25 pieces (one more than layers) and whole: that is 102 graphs for who captures them.
+    assert (assembled.engine["num_cudagraph_sizes"], assembled.facts["cudagraph_pieces"]) == (51, 51 * 26)
+    assert "num_cudagraphs" not in assembled.engine
 
 
 def test_a_recorded_warm_gpu_startup_reads_back_what_dynamo_made_before_it_loads_graphs() -> None:

@@ -50,6 +50,10 @@ def test_an_eager_startup_neither_compiles_nor_captures() -> None:
     assert (eager.stages.torch_compile, eager.stages.cuda_graph_capture) == (0.0, 0.0)
 
 
+def test_no_startup_claims_the_pieces_of_its_graphs_for_graphs() -> None:
+    assert all(m.spec.engine.num_cudagraphs is None for m in STARTUPS.values())
+
+
 def test_a_known_startup() -> None:
     cold = STARTUPS["03-llama3.1-8b-cold"]
     assert cold.total_seconds == 104.355653
