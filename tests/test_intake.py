@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.intake import QUARANTINE_HISTORY, QUARANTINE_WIDTHS, receive
+from app.intake import QUARANTINE_WIDTHS, receive
 from app.prediction.fit import fit
 from app.prediction.observation import Observation
 from app.prediction.predictor import Predictor
@@ -29,7 +29,7 @@ def after(startups: int) -> Predictor:
 
 @pytest.fixture(scope="module")
 def experienced() -> Predictor:
-    return after(QUARANTINE_HISTORY + 3)
+    return after(8)
 
 
 def test_far_outside_of_history_is_quarantined_with_the_reason(experienced: Predictor) -> None:
@@ -48,8 +48,9 @@ def test_the_bounds_and_their_widths_decide(experienced: Predictor) -> None:
     assert receive(measured(edge + 0.01), experienced).status is MeasurementStatus.QUARANTINED
 
 
-def test_too_little_history_quarantines_nothing() -> None:
-    assert receive(measured(2000.0), after(QUARANTINE_HISTORY - 1)).status is MeasurementStatus.ACCEPTED
+def test_five_earlier_startups_are_what_a_quarantine_takes() -> None:
+    assert receive(measured(2000.0), after(4)).status is MeasurementStatus.ACCEPTED
+    assert receive(measured(2000.0), after(5)).status is MeasurementStatus.QUARANTINED
 
 
 def test_new_hardware_and_new_models_are_news(experienced: Predictor) -> None:
