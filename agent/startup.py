@@ -16,6 +16,7 @@ from agent.assemble import assemble, read_events
 from agent.health import HealthCheck
 from agent.probes import Facts, probe_all
 from agent.probes.command_line import parse_command, read_config
+from agent.probes.kernel_caches import kernel_state, kernels_built
 from agent.report import UNKNOWN, Failure, build_measurement
 
 __all__ = ["Startup", "clock", "health_check"]
@@ -79,7 +80,9 @@ class Startup:
         if outcome != "ready" and model == UNKNOWN and not assembled.engine:
             return None
         failure = None
-        if outcome != "ready":
+        if outcome == "ready":
+            assembled.cache |= self._kernels()
+        else:
             failure = Failure(assembled.failed_in, assembled.last_error)
             assembled.notes = [*assembled.notes, *([] if exit_code is None else [f"the engine ended with {exit_code}"])]
         self.facts.facts["startup"] = assembled.facts
@@ -92,6 +95,12 @@ class Startup:
             outcome=outcome,
             failure=failure,
         )
+
+    def _kernels(self) -> dict[str, str]:
+        """Return in which state the kernel cache was, by what the engine added to it."""
+        before = self.facts.facts.get("kernel_caches", {}).get("kernels", {})
+        state = kernel_state(before, kernels_built(self.environment))
+        return {"kernels": state} if state else {}
 
     def keep_events(self, folder: Path, ended_at: float) -> None:
         """Copy the raw events to ``folder``, with the launcher's own two moments beside them."""

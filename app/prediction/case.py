@@ -66,6 +66,10 @@ class Case:
     compile: str
     """State of the compile cache; ``off`` without torch.compile."""
     inspection: str
+    kernels: str
+    """State of the kernel cache; empty where the engine version builds none."""
+    second_runner: bool
+    """Whether vLLM's second model runner is in use."""
     disk_share: float
     """Share of the weight bytes that is read from disk."""
     network_share: float
@@ -75,6 +79,10 @@ class Case:
     """1 where torch.compile compiles."""
     inspection_share: float
     """1 where the model class is inspected in a process of its own."""
+    kernel_share: float
+    """1 where the engine compiles all its kernels."""
+    further_kernel_share: float
+    """1 where it compiles some beside those that other models left."""
     busy: float
     """Work of others on the cores, 0..1."""
     quota: float
@@ -91,6 +99,9 @@ class Case:
         """Return the part together with the condition that makes it another thing: cache state, load format."""
         if part is Part.WEIGHT_LOADING:
             return f"{part}|{self.weights}|{self.load_format}"
+        if part is (Part.KERNEL_WARMUP if self.second_runner else Part.KV_CACHE_PROFILING) and self.kernels:
+            state = self.compile if part in COMPILED_PARTS else ""
+            return "|".join(filter(None, (part, state, f"kernels {self.kernels}")))
         if part in COMPILED_PARTS:
             return f"{part}|{self.compile}"
         if part is Part.MODEL_INSPECTION:
@@ -105,7 +116,9 @@ class Case:
     @property
     def rare(self) -> bool:
         """Whether it is not an everyday start: unusual, compiling, or in a state that nobody knows."""
-        return self.unusual or self.compile in ("cold", "disabled", "unknown") or self.weights == "unknown"
+        return (
+            self.unusual or "unknown" in (self.weights, self.kernels) or self.compile in ("cold", "disabled", "unknown")
+        )
 
     def circumstance(self, part: Part) -> str:
         """Return what the usual error of a part depends on: its cell, and whether the case is unusual."""

@@ -184,8 +184,11 @@ def hardware_key(spec: Spec) -> HardwareKey:
     )
 
 
-def states_of(spec: Spec) -> tuple[str, str, str]:
-    """Return the states of weights, compile cache and inspection cache; ``unknown`` where nobody said."""
+def states_of(spec: Spec) -> tuple[str, str, str, str]:
+    """Return the states of weights, compile, inspection and kernel cache; ``unknown`` where nobody said.
+
+    The kernel cache counts only beside a warm compile cache: a cold one brings its own.
+    """
     cache, storage = spec.cache, spec.hardware.storage
     weights = cache.weights.value if cache.weights else "unknown"
     if storage is Storage.TMPFS and cache.weights in (None, WeightsState.DISK):
@@ -193,7 +196,9 @@ def states_of(spec: Spec) -> tuple[str, str, str]:
     elif cache.weights is None and cache.weights_cached_fraction is not None:
         weights = WeightsState.DISK.value if cache.weights_cached_fraction < 1 else WeightsState.PAGE_CACHE.value
     compile_cache = cache.compile.value if cache.compile else "unknown"
-    return weights, compile_cache, cache.model_inspection.value if cache.model_inspection else "unknown"
+    inspection = cache.model_inspection.value if cache.model_inspection else "unknown"
+    kernels = cache.kernels.value if cache.kernels and compile_cache not in ("cold", "disabled") else "unknown"
+    return weights, compile_cache, inspection, kernels
 
 
 def identity_of(model: ModelSpec) -> Identity:

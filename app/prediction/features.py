@@ -1,7 +1,8 @@
 """Features: what each part's seconds are a sum of. Every feature is a quantity that is known before a startup.
 
 ``prior`` is the seconds per unit before any measurement, in round numbers from the paper's node n1 (EPYC 9354, H100
-NVL, vLLM 0.10.1.1); the data move it (see Recipe.coefficient_deviation).
+NVL, vLLM 0.10.1.1), those of kernels from the first own H200 (vLLM 0.24.0); the data move it (see
+Recipe.coefficient_deviation).
 """
 
 from collections.abc import Callable
@@ -57,6 +58,17 @@ def _warm(value: Callable[[Case], float]) -> Callable[[Case], float]:
 
 def _captured(value: Callable[[Case], float]) -> Callable[[Case], float]:
     return lambda case: value(case) if case.captured else 0.0
+
+
+def _kernels(*, second_runner: bool, further: bool = False) -> Callable[[Case], float]:
+    """The share of startups of one runner that build all of its kernels, or some ``further`` ones."""
+
+    def share(case: Case) -> float:
+        if case.second_runner is not second_runner:
+            return 0.0
+        return case.further_kernel_share if further else case.kernel_share
+
+    return share
 
 
 def _attention(case: Case) -> float:
@@ -142,6 +154,8 @@ FEATURES: dict[Part, tuple[Feature, ...]] = {
         Feature("moe_layers", 0.01, _moe),
         Feature("further_blocks", 0.3, lambda c: c.further_blocks),
         Feature("compiling", 2.0, _cold(_one)),
+        Feature("first_runner_kernels", 8.0, _kernels(second_runner=False)),
+        Feature("first_runner_further_kernels", 7.0, _kernels(second_runner=False, further=True)),
     ),
     Part.CUDA_GRAPH_CAPTURE: (
         Feature("constant", 0.1, _captured(_one)),
@@ -152,7 +166,11 @@ FEATURES: dict[Part, tuple[Feature, ...]] = {
         Feature("graphs_x_rank_weight_bytes", 2e-13, _captured(lambda c: c.graphs * _rank_bytes(c))),
     ),
     Part.KV_CACHE_ALLOCATION: (Feature("constant", 0.02, _one),),
-    Part.KERNEL_WARMUP: (Feature("constant", 0.02, _one),),
+    Part.KERNEL_WARMUP: (
+        Feature("constant", 0.02, _one),
+        Feature("second_runner_kernels", 12.0, _kernels(second_runner=True)),
+        Feature("second_runner_further_kernels", 7.0, _kernels(second_runner=True, further=True)),
+    ),
     Part.SERVER_START: (Feature("constant", 0.2, _one),),
     Part.UNACCOUNTED: (
         Feature("constant", 0.5, _one),

@@ -27,7 +27,7 @@ from app.stages import PARTS_OF, STAGES, Part, Stage
 __all__ = ["Predictor"]
 
 BEYOND_WIDTH = 0.5  # Each doubling beyond what was measured widens the bounds by half.
-_STATE_FIELDS = ("cache.weights", "cache.compile", "cache.model_inspection")
+_STATE_FIELDS = ("cache.weights", "cache.compile", "cache.model_inspection", "cache.kernels")
 
 
 class Predictor:
@@ -134,7 +134,7 @@ class Predictor:
 def _assumed_states(case: Case, scenes: Sequence[Scene]) -> list[str]:
     """List the states that the spec leaves open and the mixture that answers."""
     assumed = []
-    for name, field in zip(_STATE_FIELDS, ("weights", "compile", "inspection"), strict=True):
+    for name, field in zip(_STATE_FIELDS, ("weights", "compile", "inspection", "kernels"), strict=True):
         if getattr(case, field) != "unknown":
             continue
         shares: dict[str, float] = {}

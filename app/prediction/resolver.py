@@ -1,6 +1,5 @@
 """The resolver: spec + catalogue → case. What a spec leaves open is filled in here, and listed."""
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,6 +7,7 @@ from dataclasses import dataclass, replace
 from app.errors import AmbiguousHardware, FieldError, UnknownModel
 from app.hardware_names import cpu_key, match_gpu, matching_cpus
 from app.prediction.case import Case, HardwareKey
+from app.prediction.case_of import case_of, with_states
 from app.prediction.catalogue import (
     Catalogue,
     Identity,
@@ -19,18 +19,15 @@ from app.prediction.catalogue import (
     hardware_key,
     identity_of,
     most_common_version,
-    states_of,
 )
-from app.prediction.engine_rules import DEFAULT_BATCHED_TOKENS, capture_sizes, graphs_captured, minor_version
-from app.prediction.imputation import Facts, active_bytes, completed
+from app.prediction.engine_rules import minor_version
+from app.prediction.imputation import Facts, completed
 from app.prediction.observation import Observation
 from app.schemas.spec import Spec
 
 __all__ = ["Resolved", "Resolver"]
 
 DEFAULT_VERSION = "0.10.1.1"  # The version of the paper, where nothing at all is known.
-REDUCTION_BLOCK = 4096
-STANDARD_FORMATS = frozenset(("auto", "safetensors", "hf", "pt"))
 
 
 @dataclass(slots=True)
@@ -50,7 +47,7 @@ class Resolved:
         return self.alike[0] if self.alike else None
 
     def at(self, states: tuple[str, ...], cached_fraction: float | None = None) -> Case:
-        """Return the case in these states of weights, compile cache and inspection cache."""
+        """Return the case in these states of weights, compile cache, inspection cache and kernel cache."""
         case = with_states(self.case, states, cached_fraction)
         showing = [known for known in self.alike if known.weights.get(states[0])]
         if showing:
@@ -58,11 +55,11 @@ class Resolved:
         return case
 
     def seen_states(self, machines: Sequence[KnownHardware]) -> tuple[Counter[str], ...]:
-        """Return how often each state of weights, compile cache and inspection cache was seen on this hardware.
+        """Return how often each state of weights, compile, inspection and kernel cache was seen on this hardware.
 
         On all ``machines`` where it is not known. What nobody knows counts only where nothing is known.
         """
-        seen: tuple[Counter[str], ...] = (Counter(), Counter(), Counter())
+        seen: tuple[Counter[str], ...] = (Counter(), Counter(), Counter(), Counter())
         for machine in self.alike or machines:
             for states, count in machine.states.items():
                 for counter, state in zip(seen, states.split("|"), strict=True):
@@ -168,7 +165,7 @@ class Resolver:
             if model
             else "/".join((self._names.canonical(spec.model.name), *map(str, identity_of(spec.model))))
         )
-        case = _case(spec, facts, name, key, minor_version(version), assumed)
+        case = case_of(spec, facts, name, key, minor_version(version), assumed)
         return Resolved(case, model, alike, same)
 
     def _model(self, spec: Spec) -> KnownModel | None:
@@ -203,73 +200,3 @@ def _differences(key: HardwareKey, known: HardwareKey) -> int:
     """Count the fields that are given and are another in ``known``; what ``known`` does not say counts too."""
     pairs = ((getattr(key, name), getattr(known, name)) for name in HardwareKey.__slots__)
     return sum(1 for asked, seen in pairs if asked is not None and asked != seen)
-
-
-def _case(spec: Spec, facts: Facts, model: str, key: HardwareKey, version: tuple[int, ...], assumed: list[str]) -> Case:
-    engine, weights = spec.engine, facts["weight_bytes"]
-    tensor_parallel = engine.tensor_parallel_size or 1
-    compiled = not engine.enforce_eager and engine.optimization_level != 0
-    usual = len(capture_sizes(version, engine.max_num_seqs, engine.max_num_batched_tokens))
-    sizes = usual if engine.num_cudagraph_sizes is None else engine.num_cudagraph_sizes
-    graphs = engine.num_cudagraphs
-    if graphs is None:
-        graphs = graphs_captured(version, sizes, engine.max_num_seqs, engine.optimization_level)
-    load_format = (engine.load_format or "auto").lower()
-    case = Case(
-        model=model,
-        hardware=key,
-        loading=key,
-        own=True,
-        weight_bytes=float(weights),
-        layers=float(facts["num_layers"]),
-        attention_layers=float(facts["num_attention_layers"]),
-        mamba_layers=float(facts["num_mamba_layers"]),
-        moe_layers=float(min(facts.get("num_moe_layers") or 0, facts["num_layers"])),
-        experts=float(facts.get("num_experts") or 0),
-        tokenizer_bytes=float(facts["tokenizer_bytes"]),
-        graph_bytes=float(facts["compiled_graph_bytes"]),
-        quantization=facts["quantization"] or "",
-        architecture=facts.get("architecture") or "",
-        version=version,
-        ranks=float(tensor_parallel * (engine.pipeline_parallel_size or 1)),
-        tensor_parallel=float(tensor_parallel),
-        compiled=compiled,
-        captured=not engine.enforce_eager and graphs > 0,
-        capture_sizes=float(sizes),
-        graphs=float(graphs),
-        batched_tokens=float(engine.max_num_batched_tokens or DEFAULT_BATCHED_TOKENS),
-        load_format="auto" if load_format in STANDARD_FORMATS else load_format,
-        weights="",
-        compile="",
-        inspection="",
-        disk_share=0.0,
-        network_share=0.0,
-        page_share=1.0,
-        cold_share=0.0,
-        inspection_share=1.0,
-        busy=spec.hardware.cpu_busy_fraction or 0.0,
-        quota=spec.hardware.cpu_quota_cores or 0.0,
-        asked_sizes=sizes != usual,
-        active_bytes=active_bytes(facts),
-        further_blocks=float(max(0, math.ceil((facts.get("hidden_size") or 0) / REDUCTION_BLOCK) - 1)),
-        assumed=assumed,
-    )
-    return with_states(case, states_of(spec), spec.cache.weights_cached_fraction)
-
-
-def with_states(case: Case, states: tuple[str, ...], cached_fraction: float | None = None) -> Case:
-    """Return the case with the states of weights, compile cache and inspection cache filled in."""
-    weights, compile_cache, inspection = states
-    inspected_always = case.version < (0, 11)  # The model-inspection cache came with 0.11.
-    uncached = 1.0 - (cached_fraction or 0.0)
-    return replace(
-        case,
-        weights=weights,
-        compile=compile_cache if case.compiled else "off",
-        inspection="always" if inspected_always else inspection,
-        disk_share={"disk": uncached, "unknown": 0.5}.get(weights, 0.0),
-        network_share=uncached if weights == "network" else 0.0,
-        page_share=0.0 if weights == "gpu" or case.load_format == "dummy" else 1.0,
-        cold_share={"cold": 1.0, "disabled": 1.0, "unknown": 0.5}.get(compile_cache, 0.0),
-        inspection_share=1.0 if inspected_always else {"warm": 0.0, "unknown": 0.5}.get(inspection, 1.0),
-    )

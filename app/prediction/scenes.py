@@ -49,7 +49,8 @@ class SceneBuilder:
         disk never looks faster than page cache because other starts were read from it.
         """
         case, fraction = resolved.case, spec.cache.weights_cached_fraction
-        asked = (case.weights, spec.cache.compile or "unknown", spec.cache.model_inspection or "unknown")
+        given = (spec.cache.compile, spec.cache.model_inspection, spec.cache.kernels)
+        asked = (case.weights, *(state or "unknown" for state in given))
         seen = resolved.seen_states(self._fit.catalogue.hardware)
         choices = [_shares(state, counter) for state, counter in zip(asked, seen, strict=True)]
         scenes: dict[tuple[str, ...], Scene] = {}
@@ -57,7 +58,7 @@ class SceneBuilder:
         for combination in product(*choices):
             states, share = tuple(state for state, _ in combination), math.prod(share for _, share in combination)
             at = resolved.at(states, fraction if case.weights != "unknown" else None)
-            told = (at.weights, at.compile, at.inspection)
+            told = (at.weights, at.compile, at.inspection, at.kernels)
             if told in scenes:
                 scenes[told].share += share
             else:
@@ -68,7 +69,7 @@ class SceneBuilder:
         parts = {part: self._part_seconds(part, case, resolved, known) for part in Part}
         if case.weights in _COLDER:
             # What a colder place adds is never negative, however the two were measured.
-            warmer = resolved.at(("page_cache", case.compile, case.inspection))
+            warmer = resolved.at(("page_cache", case.compile, case.inspection, case.kernels))
             least = self._part_seconds(Part.WEIGHT_LOADING, warmer, resolved, known)
             parts[Part.WEIGHT_LOADING] = max(parts[Part.WEIGHT_LOADING], least)
         seconds: dict[str, float] = {stage: sum(parts[part] for part in PARTS_OF[stage]) for stage in STAGES}

@@ -13,6 +13,7 @@ __all__ = [
     "EngineSpec",
     "HardwareSpec",
     "InspectionCache",
+    "KernelCache",
     "ModelRunner",
     "ModelSpec",
     "Spec",
@@ -43,6 +44,14 @@ class InspectionCache(StrEnum):
     """The state of the model-inspection cache (vLLM 0.11 and later)."""
 
     COLD = "cold"
+    WARM = "warm"
+
+
+class KernelCache(StrEnum):
+    """The state of the cache of kernels that the engine builds on first use (vLLM 0.17 and later)."""
+
+    COLD = "cold"
+    PARTIAL = "partial"
     WARM = "warm"
 
 
@@ -188,6 +197,9 @@ class CacheSpec(Strict):
     """State of the torch.compile cache."""
     model_inspection: InspectionCache | None = None
     """State of the model-inspection cache."""
+    kernels: KernelCache | None = None
+    """State of Triton's kernel cache: cold where the engine builds most kernels of its own, partial where it builds
+    some beside those of other models (they differ by runner and vocabulary). A cold compile cache brings a cold one."""
 
 
 def _or_empty(schema: type[BaseModel]) -> BeforeValidator:

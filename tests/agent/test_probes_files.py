@@ -272,6 +272,34 @@ def test_kernel_caches_are_measured_where_their_variables_point(tmp_path: Path) 
     assert facts["triton"] == {"bytes": 30, "files": 1}
     assert facts["flashinfer"] == {"bytes": 20, "files": 1}
     assert facts["cuda"] == {"bytes": 0, "files": 0}
+    assert facts["kernels"] == {"triton": 1, "compile_cache": 0}
+
+
+@pytest.mark.parametrize(
+    ("before", "built", "state"),
+    [
+        ({}, {}, None),  # An engine that builds none.
+        ({"triton/a/k.cubin": "x"}, {}, "warm"),
+        ({}, {"triton/a/k.cubin": "x"}, "cold"),
+        ({"triton/a/k.hsaco": "x"}, {"triton/b/l.hsaco": "x"}, "partial"),
+        ({"triton/a/k.cubin": "x"}, {"triton/b/l.cubin": "x", "triton/c/m.cubin": "x"}, "cold"),
+        ({"triton/a/k.cubin": "x"}, {"vllm/torch_compile_cache/1/t/k.cubin": "x"}, "cold"),
+        ({"triton/a/k.cubin": "x"}, {"triton/a/k.json": "{}"}, "warm"),
+    ],
+)
+def test_the_kernel_cache_is_as_cold_as_what_the_engine_adds(
+    tmp_path: Path, before: dict[str, str], built: dict[str, str], state: str | None
+) -> None:
+    environment = {"TRITON_CACHE_DIR": str(tmp_path / "triton"), "VLLM_CACHE_ROOT": str(tmp_path / "vllm")}
+    write_tree(tmp_path, before)
+    counted = kernel_caches.kernels_built(environment)
+    write_tree(tmp_path, built)
+    assert kernel_caches.kernel_state(counted, kernel_caches.kernels_built(environment)) == state
+
+
+def test_a_kernel_cache_too_large_to_count_has_no_state() -> None:
+    assert kernel_caches.kernel_state({"triton": 1}, {"triton": 1}) is None
+    assert kernel_caches.kernel_state({"triton": 1, "compile_cache": 0}, {"triton": 1}) is None
 
 
 def test_a_large_folder_is_counted_in_part(tmp_path: Path) -> None:

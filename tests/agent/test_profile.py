@@ -64,6 +64,16 @@ def test_measurements_are_reported(tmp_path: Path) -> None:
     assert json.loads(waiting[0].read_text())["outcome"] == "ready"
 
 
+def test_what_the_engine_builds_tells_how_cold_its_kernel_cache_was(tmp_path: Path) -> None:
+    process = profile(
+        tmp_path, "toy", "--repeat", "2", TOY_KERNEL="a/k.cubin", TRITON_CACHE_DIR=str(tmp_path / "triton")
+    )
+    process.communicate(timeout=120)
+    sent = [json.loads(path.read_text()) for path in (tmp_path / "spool").rglob("*.json")]
+    states = [wire["spec"]["cache"]["kernels"] for wire in sorted(sent, key=lambda wire: wire["started_at"])]
+    assert states == ["cold", "warm"]
+
+
 def test_ctrl_c_stops_the_engine_and_shows_what_was_measured(tmp_path: Path) -> None:
     process = profile(tmp_path, "toy", "--repeat", "500", "--no-report")
     eventually(lambda: list(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()), seconds=60)

@@ -81,6 +81,10 @@ class AsyncLLM:
 """,
     "vllm/v1/worker/__init__.py": "",
     "vllm/v1/worker/gpu_worker.py": """
+import os
+import pathlib
+
+
 class Worker:
     def load_model(self):
         return 'loaded'
@@ -92,7 +96,10 @@ class Worker:
         return None
 
     def compile_or_warm_up_model(self):
-        return None
+        if 'TOY_KERNEL' in os.environ:
+            path = pathlib.Path(os.environ['TRITON_CACHE_DIR'], os.environ['TOY_KERNEL'])
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b'machine code')
 
 
 class CPUishWorker(Worker):

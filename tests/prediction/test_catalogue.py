@@ -1,6 +1,7 @@
 import pytest
 
-from app.prediction.catalogue import Catalogue, Names, choose
+from app.prediction.catalogue import Catalogue, Names, choose, states_of
+from app.schemas.spec import Spec
 from tests.prediction.startups import spec, startup
 
 NAMES = Names(["llama3.1-8b-instruct", "acme/rocket", "bare"], {"meta-llama/llama-3.1-8b": "llama3.1-8b-instruct"})
@@ -40,3 +41,16 @@ def test_most_reporters_decide_a_fact() -> None:
     (model,) = Catalogue.of(rows, {}).models
     assert model.facts["num_layers"] == 32
     assert model.measurements == 7
+
+
+@pytest.mark.parametrize(
+    ("cache", "kernels"),
+    [
+        ({"compile": "warm", "kernels": "cold"}, "cold"),
+        ({"compile": "warm"}, "unknown"),
+        ({"kernels": "partial"}, "partial"),
+        ({"compile": "cold", "kernels": "cold"}, "unknown"),  # It says nothing of a start with a warm compile cache.
+    ],
+)
+def test_the_kernel_cache_is_counted_beside_a_warm_compile_cache_alone(cache: dict[str, str], kernels: str) -> None:
+    assert states_of(Spec.of("m", "GPU", cache=cache))[3] == kernels

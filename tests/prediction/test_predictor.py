@@ -13,7 +13,7 @@ from app.prediction.predictor import Predictor
 from app.reference import aliases, load_reference, models
 from app.schemas.prediction import Prediction, Rung
 from app.schemas.spec import Spec, WeightsState
-from app.stages import STAGES, Stage
+from app.stages import STAGES, Part, Stage
 from tests.prediction.startups import MODEL, STAGE_SECONDS, TOTAL_SECONDS, node, spec, startup
 
 H100_NVL = "NVIDIA H100 NVL"
@@ -64,6 +64,7 @@ def specs(draw: st.DrawFn) -> Spec:
         "weights": draw(optional(st.sampled_from(["network", "disk", "page_cache", "gpu"]))),
         "weights_cached_fraction": draw(optional(st.floats(0, 1))),
         "compile": draw(optional(st.sampled_from(["cold", "warm", "disabled"]))),
+        "kernels": draw(optional(st.sampled_from(["cold", "partial", "warm"]))),
     }
     return Spec.of(model, hardware, engine=engine, cache=cache)
 
@@ -125,6 +126,23 @@ def test_the_cache_state_is_told_apart_where_it_is_known(predictor: Predictor) -
     assert any(told.startswith("cache.weights") for told in unknown.basis.assumed)
     assert not any(told.startswith("cache.weights") for told in disk.basis.assumed)
     assert {disk.basis.rung, unknown.basis.rung} == {Rung.REFERENCE}
+
+
+@pytest.mark.parametrize(
+    ("model", "part"), [("llama3.1-8b", Part.KERNEL_WARMUP), ("qwen2.5-0.5b", Part.KV_CACHE_PROFILING)]
+)
+def test_kernels_are_built_where_the_model_runner_builds_them(predictor: Predictor, model: str, part: Part) -> None:
+    def seconds(compile_cache: str, kernels: str | None, version: str = "0.24.0") -> dict[Part, float]:
+        cache = {"weights": "page_cache", "compile": compile_cache, "model_inspection": "warm", "kernels": kernels}
+        answer = predictor.predict(Spec.of(model, "NVIDIA H200", engine={"version": version}, cache=cache))
+        return {Part(p.part): p.seconds for stage in answer.stages for p in stage.parts}
+
+    cold, partial, warm, unknown = (seconds("warm", state) for state in ("cold", "partial", "warm", None))
+    assert min(cold[part], partial[part]) > warm[part] + 4
+    assert warm[part] < unknown[part] < cold[part]
+    assert all(cold[other] == warm[other] for other in Part if other is not part)
+    assert seconds("cold", "warm") == seconds("cold", "cold")  # A cold compile cache brings its own.
+    assert seconds("warm", "cold", "0.10.1.1") == seconds("warm", "warm", "0.10.1.1")  # It builds none.
 
 
 @pytest.mark.parametrize("name", ["meta-llama/Llama-3.1-8B", "META-LLAMA/llama-3.1-8b-instruct", "llama-3.1-8b"])
