@@ -1,4 +1,4 @@
-"""Draws docs/h200.svg: each startup of the H200, measured and predicted with its model left out, as stacked bars.
+"""Draws docs/h200.svg: each startup on the H200s, measured and predicted with its model left out, as stacked bars.
 
 python bench/accuracy.py --only I --json rows.json
 python -m bench.draw_h200 rows.json docs/h200.svg
@@ -20,9 +20,11 @@ PIXELS_A_SECOND, LEFT, BAR, GAP, TOP = 5, 210, 11, 9, 44
 def predictions(rows: list[dict[str, Any]]) -> dict[str, Mapping[str, float]]:
     """Return by measurement what was predicted for it when its model alone had been left out."""
     startups = h200_rows()
+    hosts = {startup.measurement.id: startup.host for startup in startups}
     found = {}
-    for row in rows:
-        others = [other.measurement.id for other in startups if other.model != row["model"]]
+    for row in (row for row in rows if row["measurement"] in hosts):
+        host = hosts[row["measurement"]]
+        others = [other.measurement.id for other in startups if other.host == host and other.model != row["model"]]
         if row["method"] == "ours" and row["learned"]["own"] == others:
             found[row["measurement"]] = row["predicted"]
     return found
@@ -47,7 +49,9 @@ def picture(rows: list[dict[str, Any]]) -> str:
         body.append(f'<text x="{left + 14}" y="17">{stage.value}</text>')
     top = TOP
     for row in h200_rows():
-        body.append(f'<text x="10" y="{top + BAR + 3}">{row.measurement.facts["label"]}</text>')
+        body.append(
+            f'<text x="10" y="{top + BAR + 3}">{row.host.rpartition("/")[2]} {row.measurement.facts["label"]}</text>'
+        )
         body += bar(top, row.seconds, 1.0)
         body += bar(top + BAR, predicted[row.measurement.id], 0.5)
         top += 2 * BAR + GAP

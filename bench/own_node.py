@@ -1,10 +1,12 @@
-"""Protocol I: the project's own startups on an H200, where machine and engine version are both new.
+"""Protocol I: the project's own startups on H200s, where machine and engine version are both new.
 
-The publication is known; the H200's startups arrive as an operator's own. Rivals learn the very same rows.
+The publication is known; a host's startups arrive as an operator's own, the other host's are not known. Rivals learn
+the very same rows.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,26 +17,40 @@ from bench.reference_rows import Row, h200_rows, load_rows, paper_rows
 from bench.runner import METHODS, OURS, Answers, Ask, Training
 from bench.scores import coverage_interval, covered
 
-__all__ = ["SEEDS", "I", "scenarios"]
+__all__ = ["SEEDS", "I", "hosts", "scenarios"]
 
 SEEDS = range(20)
 NOMINAL = 90.0
 BOUNDED_EVERY = {"after 1 startup": 4, "after 3 startups": 4}
-"""Bounds take five sixths of a fit's time: of 17 and 20 choices, five each are bounded."""
+"""Bounds take five sixths of a fit's time: of 17 to 20 choices, five each are bounded."""
 MUST = {"after 1 startup": 20.0, "after 3 startups": 10.0, "model left out": 8.0}
 
 
-def scenarios() -> dict[str, list[tuple[Sequence[Row], Sequence[Row]]]]:
-    """Return by name what is seen and what is asked for: each first one, 20 draws of three, each model left out."""
-    rows = h200_rows()
-    models = by_model(rows)
-    firsts = [([row], [other for other in rows if other is not row]) for row in rows]
-    return {
-        "0 startups": [((), rows)],
-        "after 1 startup": [*firsts],
-        "after 3 startups": [_three(rows, seed) for seed in SEEDS],
-        "model left out": [([r for r in rows if r.model != model], asked) for model, asked in models.items()],
-    }
+def hosts() -> dict[str, list[Row]]:
+    """Return the startups of each host."""
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in h200_rows():
+        found[row.host].append(row)
+    return dict(found)
+
+
+@lru_cache
+def scenarios() -> dict[tuple[str, str], list[tuple[Sequence[Row], Sequence[Row]]]]:
+    """Return by host and name what is seen and what is asked: each first one, 20 draws of three, each model left out.
+
+    Last, each host as it is told by what was seen on the others.
+    """
+    found: dict[tuple[str, str], list[tuple[Sequence[Row], Sequence[Row]]]] = {}
+    for host, rows in hosts().items():
+        firsts = [([row], [other for other in rows if other is not row]) for row in rows]
+        models = by_model(rows).items()
+        elsewhere = [row for row in h200_rows() if row.host != host]
+        found[host, "0 startups"] = [((), rows)]
+        found[host, "after 1 startup"] = [*firsts]
+        found[host, "after 3 startups"] = [_three(rows, seed) for seed in SEEDS]
+        found[host, "model left out"] = [([r for r in rows if r.model != model], asked) for model, asked in models]
+        found[host, "other host known"] = [(elsewhere, rows)]
+    return found
 
 
 def _three(rows: Sequence[Row], seed: int) -> tuple[list[Row], list[Row]]:
@@ -47,8 +63,8 @@ def _training(method: str, seen: Sequence[Row], *, bounded: bool = True) -> Trai
     return Training(method, known, own, bounded=bounded) if method == OURS else Training(method, (*known, *own))
 
 
-def _asks_of(name: str, method: str) -> list[Ask]:
-    every = BOUNDED_EVERY.get(name, 1)
+def _asks_of(name: tuple[str, str], method: str) -> list[Ask]:
+    every = BOUNDED_EVERY.get(name[1], 1)
     return [
         Ask(_training(method, seen, bounded=place % every == 0), row.index)
         for place, (seen, asked) in enumerate(scenarios()[name])
@@ -61,7 +77,7 @@ def _asks() -> list[Ask]:
 
 
 def _coverage(asks: Sequence[Ask], answers: Answers) -> Figures:
-    """Return how often the bounds of the total held, with the interval for six models: a model is one trial."""
+    """Return how often the bounds of the total held, with the interval: a model is one trial."""
     hits: dict[str, list[bool]] = defaultdict(list)
     for ask, estimate in zip(asks, estimates(asks, answers) or (), strict=True):
         row, (lower, upper) = load_rows()[ask.row], estimate.bounds[TOTAL]
@@ -78,8 +94,9 @@ def _lines(answers: Answers) -> list[Line]:
         figures = {method: mean_and_worst(some, answers) for method, some in asks.items()}
         coverage = _coverage([ask for ask in asks[OURS] if ask.training.bounded], answers)
         figures[OURS] = {**(figures[OURS] or {}), **coverage}
-        must = {"MAPE %": MUST[name]} if name in MUST else {}
-        lines.append(Line("I", f"own H200, {name}", figures, must, met=coverage["to %"] >= NOMINAL))
+        host, what = name
+        must = {"MAPE %": MUST[what]} if what in MUST else {}
+        lines.append(Line("I", f"{host}, {what}", figures, must, met=coverage["to %"] >= NOMINAL))
     return lines
 
 

@@ -65,6 +65,11 @@ class Row:
         return str(self.measurement.facts["machine"])
 
     @property
+    def host(self) -> str:
+        """The node's label: machine and campaign."""
+        return str(self.measurement.spec.hardware.node)
+
+    @property
     def experiment(self) -> str:
         """The campaign that the row was measured in."""
         return str(self.measurement.facts["experiment"])
@@ -96,7 +101,7 @@ def paper_rows() -> list[Row]:
 
 
 def h200_rows() -> list[Row]:
-    """Return the project's own startups on the H200, in the order in which they were made."""
+    """Return the project's own startups on H200s, host by host, in the order in which they were made."""
     return [row for row in load_rows() if row.node == H200]
 
 

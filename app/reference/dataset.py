@@ -1,8 +1,8 @@
 """The format of the reference files, and the measurements in them.
 
 A file holds models and nodes once and a measurement a line, each naming its model and node, so that a change of one
-number is a change of one line. ``measurements.json`` is of the publication; ``h200.json`` of the project's own
-startups on one machine, of models with the shapes of their namesakes and random weights.
+number is a change of one line. ``measurements.json`` is of the publication; ``h200.json`` and ``h200_b.json`` of the
+project's own startups on two machines, of models with the shapes of their namesakes and random weights.
 
 What a fit must know of the rows of the publication, all under ``facts``:
 
@@ -22,8 +22,8 @@ What a fit must know of the rows of the publication, all under ``facts``:
 The own rows name ``experiment``, ``iteration``, ``table``, ``label``, ``source`` and ``machine`` likewise, and
 
 - ``run`` = ``first_on_host``: the first startup of the machine, whose libraries were not in the page cache yet.
-- ``triton_cache_files``: files in Triton's default cache before the startup. Where there are few, kernels are
-  compiled after graph capture (``kernel_warmup``), also where the compile cache is warm.
+- ``triton_cache_files``: files in Triton's default cache before the startup. On the first machine, ``cache.kernels``
+  was told from how many the next startup found; on the second, from the kernels that were there before and after.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,7 +43,7 @@ from app.stages import Part, Stage
 __all__ = ["SOURCE", "Dataset", "DatasetModel", "DatasetRow", "aliases", "load_reference", "models", "to_wire"]
 
 SOURCE = "reference"
-_FILES = ("measurements.json", "h200.json")
+_FILES = ("measurements.json", "h200.json", "h200_b.json")
 # Any fixed UUID does; ids must stay the same from release to release, so never change it.
 _NAMESPACE = UUID("6f1c0f0e-3b0a-5d0c-9a5e-1d5a4a5e7c11")
 

@@ -16,7 +16,7 @@ def test_each_startup_is_drawn_measured_and_predicted() -> None:
             "model": row.model,
             "measurement": row.measurement.id,
             "predicted": {name: 2 * seconds for name, seconds in row.seconds.items()},
-            "learned": {"own": [other.measurement.id for other in startups if other.model != row.model]},
+            "learned": {"own": [r.measurement.id for r in startups if r.host == row.host and r.model != row.model]},
         }
         for row in startups
     ]

@@ -1,4 +1,4 @@
-"""The project's own startups on one H200: what the agent reported, as the reference holds it."""
+"""The project's own startups on H200s: what the agent reported, as the reference holds it."""
 
 import json
 import subprocess
@@ -9,21 +9,23 @@ from typing import Any
 import pytest
 
 from app.reference import aliases, load_reference, parse_file
+from app.schemas.measurement import Measurement
 from app.stages import PARTS_OF, STAGES, Part, Stage
 
 ROOT = Path(__file__).resolve().parents[2]
-SHIPPED = ROOT / "app" / "reference" / "h200.json"
-STARTUPS = {m.facts["label"]: m for m in load_reference() if m.facts["machine"] == "h200"}
+OWN = [m for m in load_reference() if m.facts["machine"] == "h200"]
+STARTUPS, SECOND = ({m.facts["label"]: m for m in OWN if m.spec.hardware.node == host} for host in ("h200/a", "h200/b"))
 
 
-def test_the_file_parses_to_the_shipped_measurements() -> None:
-    assert parse_file(SHIPPED) == list(STARTUPS.values())
-    assert len(STARTUPS) == len({m.id for m in STARTUPS.values()}) == 17
+def test_the_files_parse_to_the_shipped_measurements() -> None:
+    for name, startups, count in (("h200.json", STARTUPS, 17), ("h200_b.json", SECOND, 19)):
+        assert parse_file(ROOT / "app" / "reference" / name) == list(startups.values())
+        assert len(startups) == count
+    assert len({m.id for m in OWN}) == len(OWN) == 36
 
 
-@pytest.mark.parametrize("label", STARTUPS)
-def test_every_part_is_there_and_the_parts_sum_to_the_wall_clock(label: str) -> None:
-    startup = STARTUPS[label]
+@pytest.mark.parametrize("startup", OWN, ids=lambda m: f"{m.spec.hardware.node}/{m.facts['label']}")
+def test_every_part_is_there_and_the_parts_sum_to_the_wall_clock(startup: Measurement) -> None:
     assert set(startup.part_seconds) == set(Part)
     assert set(startup.stage_seconds) == set(STAGES)
     assert sum(startup.part_seconds.values()) == pytest.approx(startup.total_seconds, abs=1e-3)
@@ -65,7 +67,7 @@ def test_a_known_startup() -> None:
 
 def test_repeats_are_numbered_and_the_first_startup_of_the_host_is_marked() -> None:
     repeated = [label for label, m in STARTUPS.items() if m.facts["iteration"] != "1"]
-    assert repeated == ["01-qwen2.5-0.5b-cold", "05-llama3.1-8b-warm"]
+    assert repeated == ["01-qwen2.5-0.5b-cold"]  # 05 found the kernels that 04 had built, so it repeats nothing.
     assert [label for label, m in STARTUPS.items() if "run" in m.facts] == ["00-qwen2.5-0.5b-cold"]
 
 
@@ -80,7 +82,32 @@ def test_kernels_are_compiled_after_capture_until_tritons_own_cache_has_them() -
 
 def test_random_weights_take_no_hub_id() -> None:
     names = set(aliases().values()) - {"olmoe-7b"}  # The paper lists that model, of the same shape, but never timed it.
-    assert not names & {m.spec.model.name for m in STARTUPS.values()}
+    assert not names & {m.spec.model.name for m in OWN}
+
+
+def test_on_the_second_host_two_gpus_were_used_and_repeats_are_numbered() -> None:
+    parallel = [m for m in SECOND.values() if m.spec.engine.tensor_parallel_size == 2]
+    assert [m.spec.hardware.gpu_count for m in parallel] == [2, 2, 2]
+    assert {m.spec.hardware.gpu_count for m in SECOND.values() if m not in parallel} == {1}
+    assert [label for label, m in SECOND.items() if m.facts["iteration"] == "2"] == [
+        "09-llama3.1-8b-warm",
+        "16-mistral-7b-warm-fresh",
+    ]
+    assert [label for label, m in SECOND.items() if "run" in m.facts] == ["00-qwen2.5-0.5b-cold"]
+
+
+def test_the_state_of_the_kernel_cache_tells_what_kernels_cost() -> None:
+    """On the second model runner after capture, on the first inside the profiling run."""
+    seconds: dict[tuple[str | None, str], list[float]] = {}
+    for m in OWN:
+        if m.spec.cache.compile == "warm" and m.spec.cache.kernels:
+            part = Part.KERNEL_WARMUP if m.spec.engine.model_runner == "v2" else Part.KV_CACHE_PROFILING
+            seconds.setdefault((m.spec.engine.model_runner, m.spec.cache.kernels), []).append(m.part_seconds[part])
+    assert max(seconds["v2", "warm"]) < 1
+    assert min(seconds["v2", "partial"]) > 6
+    assert min(seconds["v2", "cold"]) > 12
+    assert max(seconds["v1", "warm"]) < 4
+    assert min(*seconds["v1", "partial"], *seconds["v1", "cold"]) > 7
 
 
 def wire(label: str, **changes: Any) -> dict[str, Any]:
