@@ -131,8 +131,10 @@ def _of_span(process: Process, span: Span, end: float) -> Iterator[Piece]:
             loading = any(holder.name == "aot_load" for holder in process.around(span))
             yield from _of_compile(process, span, end, loading=loading)
         case "compile_start":
-            if backend := next((other for other in process.named("backend") if other.start >= span.start), None):
-                transformed = _transformed(process, span.start, backend.end or backend.start) or backend.start
+            # Without a GPU, Dynamo hands what it transformed to Inductor, with no backend of vLLM's between.
+            called = (other for other in process.named("backend", "inductor") if other.start >= span.start)
+            if compiler := next(called, None):
+                transformed = _transformed(process, span.start, compiler.end or compiler.start) or compiler.start
                 yield Piece(Part.DYNAMO_TRANSFORM, span.start, transformed, (level, _TRANSFORM))
         case "backend" | "graph" if _all_found(process, span):
             yield Piece(Part.GRAPH_LOAD, span.start, end, (level, _LOAD))

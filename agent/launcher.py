@@ -122,9 +122,16 @@ class Launch:
 
     def _report(self, measurement: dict[str, object]) -> None:
         from agent.client import Reporter
-        from agent.settings import AgentSettings
+        from agent.settings import DEFAULT_SPOOL_MAX_BYTES, AgentSettings, spool_dir
+        from agent.spool import Spool
+        from app.errors import SettingsError
 
-        settings = AgentSettings.of(os.environ)
+        try:
+            settings = AgentSettings.of(os.environ)
+        except SettingsError as error:
+            logger.error("measurement_waits reason=%s", error)
+            Spool(spool_dir(os.environ), DEFAULT_SPOOL_MAX_BYTES).put(measurement)
+            return
         if self._ended.is_set():
             settings = replace(settings, send_seconds=FAREWELL_SECONDS)
         Reporter(settings).send(measurement)

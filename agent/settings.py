@@ -6,7 +6,7 @@ from pathlib import Path
 
 from app.errors import SettingsError
 
-__all__ = ["AgentSettings"]
+__all__ = ["DEFAULT_SPOOL_MAX_BYTES", "AgentSettings", "spool_dir"]
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 # About ten thousand measurements of 6 KB: weeks of an outage.
@@ -37,7 +37,7 @@ class AgentSettings:
         """
         return cls(
             url=_url(environment.get("COLDCAST_URL", DEFAULT_URL)),
-            spool_dir=Path(environment.get("COLDCAST_SPOOL_DIR") or _default_spool(environment)),
+            spool_dir=spool_dir(environment),
             spool_max_bytes=_whole(environment, "COLDCAST_SPOOL_MAX_BYTES", "bytes", DEFAULT_SPOOL_MAX_BYTES),
             send_seconds=_whole(environment, "COLDCAST_SEND_SECONDS", "seconds", DEFAULT_SEND_SECONDS),
             api_key=_api_key(environment),
@@ -57,7 +57,10 @@ def _whole(environment: Mapping[str, str], name: str, unit: str, default: int) -
     return int(text)
 
 
-def _default_spool(environment: Mapping[str, str]) -> Path:
+def spool_dir(environment: Mapping[str, str]) -> Path:
+    """Return where measurements wait; no value of a variable makes this fail."""
+    if named := environment.get("COLDCAST_SPOOL_DIR"):
+        return Path(named)
     state = environment.get("XDG_STATE_HOME") or Path(environment.get("HOME", "/root")) / ".local" / "state"
     return Path(state) / "coldcast" / "spool"
 

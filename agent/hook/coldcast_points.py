@@ -92,6 +92,7 @@ POINTS: dict[str, list[tuple[str, str]]] = {
     "torch._dynamo.aot_compile": [("AOTCompiledFunction.save_compiled_function", "aot_save")],
     "vllm.model_executor.warmup.kernel_warmup": [("kernel_warmup", "kernel_warmup")],
     "vllm.tracing.otel": [("instrument_otel", "upstream")],
+    "ray._private.worker": [("init", "ray_init")],
     "vllm.logger": [],  # Nothing to wrap: log records are watched from here on.
 }
 

@@ -9,6 +9,7 @@ from typing import Any
 import coldcast_facts
 from coldcast_facts import clock
 from coldcast_points import CONTEXT_MANAGERS, OPTIONAL, POINTS
+from coldcast_ray import carrying
 from coldcast_recorder import Recorder
 
 
@@ -48,6 +49,8 @@ class Wrapping:
             return False
         if event == "upstream":
             wrapper = self._span_factory(function)
+        elif event == "ray_init":
+            wrapper = carrying(function, self.recorder)
         elif attribute in CONTEXT_MANAGERS:
             wrapper = self._context(event, where, function)
         elif hasattr(function, "cache_parameters"):

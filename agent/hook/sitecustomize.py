@@ -23,7 +23,10 @@ def _arm(here: str) -> None:
 
         coldcast_hook.arm(folder)
     # The environment arms the children; the engine itself sees the path that it would have without the hook.
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
+    added = {here}
+    if os.environ.get("PYTHONPATH") == here + os.pathsep:
+        added.add(os.getcwd())  # A Ray worker that would have no PYTHONPATH: what is left of it means this folder.
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") not in added]
 
 
 def _run_hidden(here: str) -> None:

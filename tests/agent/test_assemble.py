@@ -36,7 +36,7 @@ def differences(tree: Tree) -> list[str]:
 
 
 GPU = ["h200_v1_cold", "h200_v2_warm", "h200_v2_eager"]
-RECORDED = ["cpu_first_start", "cpu_second_start", "cpu_two_ranks", *GPU]
+RECORDED = ["cpu_first_start", "cpu_second_start", "cpu_two_ranks", "cpu_first_start_0_11", *GPU]
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -66,6 +66,15 @@ def test_a_first_start_inspects_and_compiles_and_a_second_does_not_inspect() -> 
     assert first.stages["cuda_graph_capture"] == 0.0
     assert first.engine["version"] == "0.27.1"
     assert first.engine["max_num_batched_tokens"] == 2048
+
+
+def test_dynamo_is_bounded_where_the_engine_only_says_that_it_begins() -> None:
+    # vLLM to 0.15 without a GPU: Dynamo from the monitor's start (259.58) to Inductor's (261.21), inside the warm-up.
+    assembled, _ = recorded("cpu_first_start_0_11")
+    assert assembled.engine["version"] == "0.11.2"
+    assert assembled.parts["dynamo_transform"] == pytest.approx(1.63, abs=0.01)
+    assert assembled.parts["graph_compile"] == pytest.approx(25.38, abs=0.01)
+    assert assembled.parts["kernel_warmup"] < 0.2
 
 
 def test_two_ranks_count_once() -> None:

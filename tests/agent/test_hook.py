@@ -167,6 +167,42 @@ def test_a_folder_that_cannot_be_written_costs_the_measurement_alone(run: Run, t
     assert run(program, folder=tmp_path / "gone").output == "up"
 
 
+RAY = """
+import json
+
+def init(address=None, *, runtime_env=None):
+    print(json.dumps([address, runtime_env]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [(None, "${PYTHONPATH}"), ({"env_vars": {"A": "1", "PYTHONPATH": "/own"}, "working_dir": "."}, "/own")],
+)
+def test_ray_sets_the_hook_for_workers_of_a_cluster_that_is_there(
+    run: Run, tmp_path: Path, given: dict[str, Any] | None, path: str
+) -> None:
+    package = tmp_path / "engine" / "ray" / "_private"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").write_text("from ray._private.worker import init")
+    (package / "worker.py").write_text(RAY)
+    address, extended = json.loads(run(f"import ray; ray.init('auto', runtime_env={given!r})").output)
+    bare = given or {}
+    hooked = {"PYTHONPATH": f"{HOOK}:{path}", "COLDCAST_HOOK_DIR": str(tmp_path / "events")}
+    assert (address, extended) == ("auto", {**bare, "env_vars": {**bare.get("env_vars", {}), **hooked}})
+    submitted = f"import os, ray; os.environ['RAY_JOB_CONFIG_JSON_ENV_VAR'] = '{{}}'; ray.init(runtime_env={given!r})"
+    assert json.loads(run(submitted).output) == [None, given]
+
+
+def test_where_ray_has_no_path_to_put_behind_the_hook_the_worker_gets_none(tmp_path: Path) -> None:
+    def path_with(pythonpath: str) -> str:
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": pythonpath, "COLDCAST_HOOK_DIR": str(tmp_path)}
+        command = [sys.executable, "-c", "import sys; print(sys.path)"]
+        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    assert path_with(f"{HOOK}{os.pathsep}") == path_with("")
+
+
 def test_armed_late_it_wraps_what_is_there(run: Run, tmp_path: Path) -> None:
     ran = run(
         "import sys; from vllm.v1.engine.core import EngineCore\n"

@@ -194,6 +194,15 @@ def test_with_the_service_away_the_engine_starts_and_the_measurement_waits(
     assert [measurement["outcome"] for measurement in run.spooled()] == ["ready"]
 
 
+def test_with_settings_that_cannot_be_used_the_measurement_waits_until_they_are_corrected(
+    start: Start, engine: tuple[str, ...]
+) -> None:
+    run = start(*engine, COLDCAST_API_KEY_FILE="/nowhere/key")
+    (measurement,) = eventually(run.spooled)
+    assert measurement["outcome"] == "ready"
+    assert "COLDCAST_API_KEY_FILE cannot be read" in next(line for line in run.output if "coldcast-agent" in line)
+
+
 @pytest.mark.parametrize(
     "broken",
     [{"TMPDIR": "/nowhere", "TMP": "/nowhere"}, {"COLDCAST_URL": "no url"}, {"COLDCAST_SPOOL_DIR": "/dev/null/spool"}],

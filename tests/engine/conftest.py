@@ -45,7 +45,7 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Service:
     """A service that takes everything and hands it out as it comes."""
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self) -> None:
         came: queue.Queue[dict[str, Any]] = queue.Queue()
         self._came = came
 
@@ -70,10 +70,10 @@ class Service:
             def log_message(self, format: str, *args: Any) -> None:
                 """Stay silent."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
-        self.port = self._server.server_port
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def measurement(self) -> dict[str, Any]:
         """Wait for the next measurement."""
@@ -121,7 +121,7 @@ def launch(vllm: str, caches: Path, tmp_path: Path) -> Iterator[Launch]:
     def launch(
         model: Path | str,
         *arguments: str,
-        service: Service | None = None,
+        url: str | None = None,
         hooked: bool = True,
         caches: Path = caches,
         options: tuple[str, ...] = (),
@@ -134,7 +134,7 @@ def launch(vllm: str, caches: Path, tmp_path: Path) -> Iterator[Launch]:
         with log.open("w") as output:
             process = subprocess.Popen(
                 [*agent, *command] if hooked else command,
-                env=environment(caches, tmp_path, service),
+                env=environment(caches, tmp_path, url),
                 cwd=ROOT,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -151,8 +151,8 @@ def launch(vllm: str, caches: Path, tmp_path: Path) -> Iterator[Launch]:
             engine.wait()
 
 
-def environment(caches: Path, home: Path, service: Service | None) -> dict[str, str]:
-    away = free_port()
+def environment(caches: Path, home: Path, url: str | None) -> dict[str, str]:
+    """Return the variables of an agent and its engine; without a ``url``, nobody answers where it reports to."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
@@ -161,7 +161,7 @@ def environment(caches: Path, home: Path, service: Service | None) -> dict[str, 
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_CACHE_ROOT": str(caches / "vllm"),
         "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
-        "COLDCAST_URL": f"http://127.0.0.1:{service.port if service else away}",
+        "COLDCAST_URL": url or f"http://127.0.0.1:{free_port()}",
         "COLDCAST_SPOOL_DIR": str(home / "spool"),
     }
 

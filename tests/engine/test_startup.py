@@ -2,16 +2,23 @@
 
 import json
 import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 
 from agent.health import HealthCheck
 from app.schemas.measurement import Measurement
 from app.stages import PARTS_OF, Stage
-from tests.engine.conftest import PATIENCE, Engine, Launch, Service, free_port
+from tests.conftest import temporary_folder
+from tests.engine.conftest import PATIENCE, ROOT, Engine, Launch, Service, environment
+from tests.processes import serving
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.engine
@@ -30,10 +37,10 @@ def whole(measurement: dict[str, Any]) -> Measurement:
 
 
 def test_a_first_and_a_second_start(launch: Launch, model: Path, service: Service) -> None:
-    first = launch(model, service=service)
+    first = launch(model, url=service.url)
     cold = whole(service.measurement())
     assert first.stop() == 0
-    second = launch(model, service=service)
+    second = launch(model, url=service.url)
     warm = whole(service.measurement())
     assert second.stop() == 0
 
@@ -105,7 +112,7 @@ def _command(process: psutil.Process) -> list[str]:
 
 def test_a_model_that_does_not_exist(launch: Launch, service: Service, tmp_path: Path) -> None:
     token = "hf_" + "a1B2" * 8
-    engine = launch(f"/nowhere/{token}/model", service=service)
+    engine = launch(f"/nowhere/{token}/model", url=service.url)
     measurement = service.measurement()
     assert engine.wait() != 0
     assert measurement["outcome"] == "failed"
@@ -116,7 +123,7 @@ def test_a_model_that_does_not_exist(launch: Launch, service: Service, tmp_path:
 
 
 def test_a_killed_worker(launch: Launch, model: Path, service: Service) -> None:
-    engine = launch(model, service=service)
+    engine = launch(model, url=service.url)
     worker_of(engine)[-1].kill()
     measurement = service.measurement()
     assert engine.wait() != 0
@@ -125,20 +132,36 @@ def test_a_killed_worker(launch: Launch, model: Path, service: Service) -> None:
     assert measurement["facts"]["last_error"]
 
 
-def test_a_service_that_is_away_and_comes_back(launch: Launch, model: Path, tmp_path: Path) -> None:
-    engine = launch(model)
-    until_healthy(engine)
+def test_the_service_dies_while_the_engine_starts_and_comes_back(
+    launch: Launch, model: Path, caches: Path, tmp_path: Path
+) -> None:
     waiting = tmp_path / "spool"
-    eventually(lambda: list(waiting.rglob("*.json")))
-    (kept,) = [json.loads(path.read_text()) for path in waiting.rglob("*.json")]
-    assert engine.stop() == 0
-    service = Service(free_port())
-    try:
-        second = launch(model, service=service)
-        came = [service.measurement()["id"], service.measurement()["id"]]
-        assert second.stop() == 0
-    finally:
-        service.stop()
-    assert kept["id"] in came
-    assert len(set(came)) == 2
-    assert not list(waiting.glob("*.json"))
+    with temporary_folder() as folder:
+        with serving(folder / "data") as service:
+            url = service.url
+            engine = launch(model, url=url)
+            worker_of(engine)
+            service.kill_everything()
+            until_healthy(engine)
+            (path,) = eventually(lambda: list(waiting.glob("*.json")))
+            assert engine.stop() == 0
+        kept = path.read_text()
+        with serving(folder / "data", COLDCAST_PORT=str(httpx.URL(url).port)) as service:
+            assert service.url == url
+            flush = partial(flushed, environment(caches, tmp_path, url))
+            assert flush() == "sent 1, refused 0, waiting 0, dropped so far 0"
+            assert flush() == "sent 0, refused 0, waiting 0, dropped so far 0"
+            path.write_text(kept)  # As if the agent had died between the service's answer and its own tidying up.
+            assert flush() == "sent 1, refused 0, waiting 0, dropped so far 0"
+            (found,) = httpx.get(f"{url}/measurements", params={"model": "tiny"}).json()["measurements"]
+    sent = json.loads(kept)
+    assert (found["id"], found["outcome"], found["total_seconds"]) == (sent["id"], "ready", sent["total_seconds"])
+    assert found["stages"]["model_loading"] == sent["stages"]["model_loading"]
+    assert not list(waiting.rglob("*.json"))
+
+
+def flushed(environment: Mapping[str, str]) -> str:
+    """Send what waits, as a person would; return what the agent says of it."""
+    command = [sys.executable, "-m", "agent", "flush"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
