@@ -7,8 +7,9 @@ two ranks that load side by side count once.
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from agent.spans import ENGINE, FRONT_END, WORKER, Process, Span
 from app.stages import Part
@@ -164,7 +165,7 @@ def _of_compile(process: Process, span: Span, end: float, *, loading: bool) -> I
 
 def _transformed(process: Process, start: float, end: float) -> float | None:
     """Return when Dynamo first said that it was done between the two moments; None where it did not."""
-    said = (float(record["at"]) for record in process.records if _TRANSFORMED in str(record.get("format", "")))
+    said = (float(record["at"]) for record in _dynamos_lines(process))
     return next((at for at in said if start <= at <= end), None)
 
 
@@ -176,6 +177,7 @@ def _all_found(process: Process, span: Span) -> bool:
 
 def _of_slowest_ranks(workers: Sequence[Process]) -> Iterator[Piece]:
     """Follow, from step to step, the rank that ends the step last; what comes after all steps, too."""
+    workers = _with_dynamos_line(workers)
     for index, step in enumerate(_STEPS):
         reached = [worker for worker in workers if worker.named(step)]
         if reached:
@@ -185,6 +187,20 @@ def _of_slowest_ranks(workers: Sequence[Process]) -> Iterator[Piece]:
     if workers:
         slowest = max(workers, key=lambda worker: _last_end(worker, *_STEPS))
         yield from _clipped(_pieces(slowest), _last_end(slowest, *_STEPS), float("inf"))
+
+
+def _with_dynamos_line(workers: Sequence[Process]) -> list[Process]:
+    """Give ranks that say nothing of Dynamo the line of one that does: vLLM writes it on the first rank alone.
+
+    All ranks transform the same code at the same time; seen on two ranks, they ended within 0.1 s of each other.
+    """
+    lines = {worker.pid: _dynamos_lines(worker) for worker in workers}
+    said = next(filter(None, lines.values()), [])
+    return [w if lines[w.pid] else replace(w, records=[*w.records, *said]) for w in workers]
+
+
+def _dynamos_lines(process: Process) -> list[Mapping[str, Any]]:
+    return [record for record in process.records if _TRANSFORMED in str(record.get("format", ""))]
 
 
 def _server_start(chain: Chain, healthy_at: float) -> Iterator[Piece]:

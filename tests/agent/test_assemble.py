@@ -35,7 +35,7 @@ def differences(tree: Tree) -> list[str]:
     return [note for note in tree.assembled().notes if " by the log " in note]
 
 
-GPU = ["h200_v1_cold", "h200_v2_warm", "h200_v2_eager"]
+GPU = ["h200_v1_cold", "h200_v2_warm", "h200_v2_eager", "h200_v2_two_ranks"]
 RECORDED = ["cpu_first_start", "cpu_second_start", "cpu_two_ranks", "cpu_first_start_0_11", *GPU]
 
 
@@ -150,6 +150,14 @@ def test_a_recorded_warm_gpu_startup_reads_back_what_dynamo_made_before_it_loads
     assert assembled.stages["cuda_graph_capture"] == pytest.approx(4.581653, abs=0.002)
     assert assembled.cache == {"compile": "warm", "model_inspection": "warm"}
     assert assembled.engine["model_runner"] == "v2"
+
+
+def test_a_rank_that_does_not_log_what_dynamo_took_goes_by_the_one_that_does() -> None:
+    assembled, _ = recorded("h200_v2_two_ranks")  # Its second rank ends profiling last, and logs nothing of Dynamo.
+    assert assembled.parts["dynamo_transform"] == pytest.approx(2.243754, abs=0.01)
+    assert assembled.parts["graph_load"] == pytest.approx(1.14, abs=0.3)
+    assert assembled.stages["torch_compile"] == pytest.approx(3.617, abs=0.002)
+    assert assembled.engine["tensor_parallel_size"] == assembled.facts["ranks"] == 2
 
 
 def test_a_recorded_eager_gpu_startup_neither_compiles_nor_captures() -> None:
