@@ -88,7 +88,9 @@ def place_key(part: Part, case: Case) -> str:
 def keys_of(part: Part, case: Case) -> tuple[str | None, ...]:
     """Return the key of each level's effect on ``part``; None where the level has none."""
     kind, cell = kind_of(part), case.cell(part)
-    hardware = (case.loading if kind == "loading" else case.hardware).text()
+    if part is Part.WEIGHT_LOADING and case.disk_share + case.network_share > 0:
+        kind = f"{kind} from {case.weights}"  # How fast memory is copied says nothing of a disk.
+    hardware = (case.loading if part is Part.WEIGHT_LOADING else case.hardware).text()
     place_part = place_key(part, case)
     return (
         f"busy:{kind}",

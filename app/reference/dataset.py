@@ -23,7 +23,8 @@ The own rows name ``experiment``, ``iteration``, ``table``, ``label``, ``source`
 
 - ``run`` = ``first_on_host``: the first startup of the machine, whose libraries were not in the page cache yet.
 - ``triton_cache_files``: files in Triton's default cache before the startup. On the first machine, ``cache.kernels``
-  was told from how many the next startup found; on the second, from the kernels that were there before and after.
+  was told from how many the next startup found (the last one's from what its runner and vocabulary had built before);
+  on the second, from the kernels that were there before and after.
 """
 
 from collections.abc import Iterable, Mapping
