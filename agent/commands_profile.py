@@ -90,7 +90,7 @@ def _plans(models: list[str], engine_args: list[str], matrix: Path | None, repea
 
 def _table(done: list[Profiled]) -> Table:
     table = Table(title="Seconds of each stage", title_justify="left")
-    for heading in ("model", "outcome", "weights", "compile", "inspection"):
+    for heading in ("model", "outcome", "weights", "compile", "inspection", "kernels"):
         table.add_column(heading)
     for stage in (*SIX_STAGES, "other", "total"):
         table.add_column(str(stage).replace("_", " "), justify="right")
@@ -105,7 +105,7 @@ def _row(profiled: Profiled) -> list[str]:
     stages = [measurement["stages"].get(stage.value) for stage in SIX_STAGES]
     known = [seconds for seconds in stages if seconds is not None]
     other = measurement["total_seconds"] - sum(known) if len(known) == len(stages) else None
-    states = [str(cache.get(name) or "unknown") for name in ("weights", "compile", "model_inspection")]
+    states = [str(cache.get(name) or "unknown") for name in ("weights", "compile", "model_inspection", "kernels")]
     seconds = ["-" if value is None else f"{value:.2f}" for value in (*stages, other, measurement["total_seconds"])]
     return [measurement["spec"]["model"]["name"], measurement["outcome"], *states, *seconds]
 
