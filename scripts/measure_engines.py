@@ -52,6 +52,8 @@ def main(folder: Path, releases: Sequence[str]) -> int:
                 install(release, environment, folder)
             for start, measurement in zip(("first", "second"), measured(environment), strict=True):
                 columns[f"{release} {start}"] = measurement
+        except KeyError:
+            failures.append(f"{release} is not among RELEASES, in {Path(__file__).name}")
         except (OSError, subprocess.CalledProcessError) as error:
             failures.append(f"{release} was not measured: {error}")
         finally:
