@@ -25,7 +25,8 @@ RELEASES: dict[str, tuple[str, list[str]]] = {
     "0.11.2": ("2025-12-01", ["torch==2.8.0", "triton==3.4.0"]),
     "0.15.1": ("2026-02-15", ["torch==2.10.0"]),
     "0.20.2": ("2026-05-20", ["torch==2.11.0"]),
-    "0.27.1": ("2026-11-20", ["torch==2.13.0"]),
+    "0.27.1": ("2026-08-25", ["torch==2.13.0"]),
+    "0.32.0": ("2026-10-31", ["torch==2.13.0"]),
 }
 """Of each release: the day whose packages it takes, since later ones break it, and what replaces its own pins.
 
@@ -51,6 +52,8 @@ def main(folder: Path, releases: Sequence[str]) -> int:
                 install(release, environment, folder)
             for start, measurement in zip(("first", "second"), measured(environment), strict=True):
                 columns[f"{release} {start}"] = measurement
+        except KeyError:
+            failures.append(f"{release} is not among RELEASES, in {Path(__file__).name}")
         except (OSError, subprocess.CalledProcessError) as error:
             failures.append(f"{release} was not measured: {error}")
         finally:
@@ -69,7 +72,7 @@ def install(release: str, environment: Path, folder: Path) -> None:
         _run(tools / "bin" / "pip", "install", "--quiet", "uv")
     overrides = folder / f"{release}.overrides"
     # Vision and audio packages would each want a torch of their own, and no text model needs them.
-    unwanted = [f'{name}; sys_platform == "never"' for name in ("torchvision", "torchaudio")]
+    unwanted = [f'{name}; sys_platform == "never"' for name in ("torchvision", "torchaudio", "torchcodec")]
     overrides.write_text("\n".join([*pins, *unwanted, ""]))
     uv, cache = tools / "bin" / "uv", ("--cache-dir", folder / "cache")
     _run(uv, "venv", "--quiet", *cache, "--python", "3.11", environment)
