@@ -20,6 +20,7 @@ from app.prediction.recipe import Recipe
 from app.stages import Part
 
 __all__ = [
+    "ARCHITECTURE",
     "COARSE",
     "LEVELS",
     "MODEL",
@@ -59,6 +60,7 @@ LEVELS = (
 """The levels of effects, coarse to fine; from ``architecture`` on they belong to a model."""
 COARSE = slice(0, LEVELS.index("architecture"))
 """The levels that belong to no model: coefficients are learned with these taken off, so that models are left."""
+ARCHITECTURE = LEVELS.index("architecture")
 MODEL = LEVELS.index("model")
 SLOPES = 2  # The first two levels are slopes over an exposure; all others are there or not.
 VERSION = LEVELS.index("version")
