@@ -31,7 +31,7 @@ def calibrate(table: Table, totals: Array, recipe: Recipe) -> dict[str, Calibrat
     are few, so each hardware of one counts as a group of its own there.
     """
     hardware = [case.hardware.text() for case in table.cases]
-    chains = [[chain_of(part, case, key) for part in PARTS] for case, key in zip(table.cases, hardware, strict=True)]
+    chains = [[chain_of(part, case) for part in PARTS] for case in table.cases]
     data = _Data(table, totals, hardware, chains, recipe.floor_seconds)
     calibrations: dict[str, Calibration] = {}
     for trial in _trials(table.cases, hardware, recipe):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.prediction.case import Case
+from app.prediction.case import Case, HardwareKey
 from app.prediction.features import kind_of
 from app.prediction.recipe import Recipe
 from app.stages import Part
@@ -29,6 +29,7 @@ __all__ = [
     "Effects",
     "Levels",
     "effect_of",
+    "hardware_of",
     "is_familiar",
     "keys_of",
     "place_key",
@@ -87,12 +88,17 @@ def place_key(part: Part, case: Case) -> str:
     return f"place_part:{case.cell(part)}@{place or '?'}"
 
 
+def hardware_of(part: Part, case: Case) -> HardwareKey:
+    """Return the hardware that a part of a case runs on; weights may be meant to lie on another of its kind."""
+    return case.loading if part is Part.WEIGHT_LOADING else case.hardware
+
+
 def keys_of(part: Part, case: Case) -> tuple[str | None, ...]:
     """Return the key of each level's effect on ``part``; None where the level has none."""
     kind, cell = kind_of(part), case.cell(part)
     if part is Part.WEIGHT_LOADING and case.disk_share + case.network_share > 0:
         kind = f"{kind} from {case.weights}"  # How fast memory is copied says nothing of a disk.
-    hardware = (case.loading if part is Part.WEIGHT_LOADING else case.hardware).text()
+    hardware = hardware_of(part, case).text()
     place_part = place_key(part, case)
     return (
         f"busy:{kind}",

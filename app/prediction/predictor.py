@@ -116,7 +116,7 @@ class Predictor:
         def scale(part: Part, case: Case) -> float:
             # Another GPU beside a familiar CPU leaves what runs on the CPU as sure as it was.
             familiar = is_familiar(part, case, self._fit.effects)
-            chain = chain_of(part, case, case.hardware.text())
+            chain = chain_of(part, case)
             return scale_of(calibrations, near, chain, Standing(peers, familiar, resolved.model is not None))
 
         return Evidence(calibrations[near], scale, repeatability, widening, self._fit.recipe.floor_seconds)

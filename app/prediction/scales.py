@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.prediction.case import Case
+from app.prediction.effects import hardware_of
 from app.stages import Part
 
 __all__ = [
@@ -63,9 +64,9 @@ class Standing:
         return math.sqrt(1.0 + 1.0 / (self.peers + 1)) if self.peers else 1.0
 
 
-def chain_of(part: Part, case: Case, hardware: str) -> Chain:
-    """Return the circumstances of a part on hardware of this key."""
-    told = case.circumstance(part)
+def chain_of(part: Part, case: Case) -> Chain:
+    """Return the circumstances of a part of a case."""
+    told, hardware = case.circumstance(part), hardware_of(part, case).text()
     return _start(part, rare=case.rare), case.cell(part), told, f"{told}@{hardware}"
 
 
