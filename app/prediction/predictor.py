@@ -113,11 +113,15 @@ class Predictor:
 
         peers = self._peers(resolved, near)
 
+        seen: dict[tuple[Part, int], float] = {}  # Each is asked for by the total and by its stage.
+
         def scale(part: Part, case: Case) -> float:
-            # Another GPU beside a familiar CPU leaves what runs on the CPU as sure as it was.
-            familiar = is_familiar(part, case, self._fit.effects)
-            chain = chain_of(part, case)
-            return scale_of(calibrations, near, chain, Standing(peers, familiar, resolved.model is not None))
+            if (key := (part, id(case))) not in seen:
+                # Another GPU beside a familiar CPU leaves what runs on the CPU as sure as it was.
+                familiar = is_familiar(part, case, self._fit.effects)
+                standing = Standing(peers, familiar, resolved.model is not None)
+                seen[key] = scale_of(calibrations, near, chain_of(part, case), standing)
+            return seen[key]
 
         return Evidence(calibrations[near], scale, repeatability, widening, self._fit.recipe.floor_seconds)
 
