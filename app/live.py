@@ -1,18 +1,24 @@
-"""Live error: how the predictions that were stored before each measurement fared against it. Pure."""
+"""Live error: how the predictions that were stored before each measurement fared against it, and what drifts.
+
+Pure but for :class:`DriftWatch`, which reads what it watches.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from scipy.stats import binomtest
 
-from app.database.catalogue import PredictedMeasurement
+from app.database.catalogue import PredictedMeasurement, predicted_measurements
+from app.database.engine import Sessions
+from app.database.measurements import StoredMeasurement
 from app.schemas.fits import LiveError
 from app.schemas.measurement import Measurement
 from app.schemas.records import StoredPrediction
 from app.stages import Stage
 
-__all__ = ["STATED_COVERAGE", "live_errors"]
+__all__ = ["STATED_COVERAGE", "DriftWatch", "is_miss", "live_errors"]
 
 STATED_COVERAGE = 0.90  # What the bounds promise.
 DRIFT_PROBABILITY = 0.001  # With 100 groups watched all day a false alarm comes about once in ten windows.
@@ -26,20 +32,45 @@ class _Test:
     lower: float
     upper: float
 
+    @property
+    def inside(self) -> bool:
+        return self.lower <= self.measured <= self.upper
+
 
 def live_errors(measurements: Iterable[PredictedMeasurement]) -> list[LiveError]:
     """Return error, bias and coverage per GPU, engine version and stage (None: the total), seconds."""
     groups: dict[tuple[str, str, Stage | None], list[_Test]] = defaultdict(list)
     for row in measurements:
-        for stage, test in _tests(row):
+        for stage, test in _tests(Measurement.model_validate(row.content), row.prediction):
             groups[row.gpu, row.engine_minor, stage].append(test)
     ordered = sorted(groups.items(), key=lambda item: (*item[0][:2], item[0][2] or ""))
     return [_score(gpu, version, stage, tests) for (gpu, version, stage), tests in ordered]
 
 
-def _tests(row: PredictedMeasurement) -> Iterable[tuple[Stage | None, _Test]]:
-    measurement = Measurement.model_validate(row.content)
-    stored = StoredPrediction.model_validate(row.prediction)
+def is_miss(stored: StoredMeasurement) -> bool:
+    """Whether a measurement's total or a stage of some length lies outside of its bounds: only such begin a drift."""
+    tests = _tests(stored.measurement, stored.prediction) if stored.prediction else ()
+    return any(not test.inside and max(test.measured, test.predicted) >= SHORT_SECONDS for _, test in tests)
+
+
+class DriftWatch:
+    """Remembers what drifts, so that a drift is news once: one that a refit does not end asks for no other."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._known: frozenset[tuple[str, str, str]] = frozenset()
+
+    def news(self) -> list[tuple[str, str, str]]:
+        """Return the GPU, engine version and stage (or ``total``) of what drifts and did not at the last look."""
+        with self._sessions() as session:
+            live = live_errors(predicted_measurements(session))
+        now = frozenset((row.gpu, row.engine_version, row.stage or "total") for row in live if row.drifting)
+        new, self._known = now - self._known, now
+        return sorted(new)
+
+
+def _tests(measurement: Measurement, prediction: Mapping[str, Any]) -> Iterable[tuple[Stage | None, _Test]]:
+    stored = StoredPrediction.model_validate(prediction)
     yield None, _Test(measurement.total_seconds, stored.total_seconds, stored.lower_seconds, stored.upper_seconds)
     for stage, seconds in measurement.stage_seconds.items():
         if stage in stored.stages:
@@ -48,7 +79,7 @@ def _tests(row: PredictedMeasurement) -> Iterable[tuple[Stage | None, _Test]]:
 
 def _score(gpu: str, version: str, stage: Stage | None, tests: Sequence[_Test]) -> LiveError:
     shares = [abs(t.predicted - t.measured) / t.measured for t in tests if t.measured > 0]
-    inside = sum(t.lower <= t.measured <= t.upper for t in tests)
+    inside = sum(t.inside for t in tests)
     long = sum(t.measured for t in tests) >= SHORT_SECONDS * len(tests)
     chance = binomtest(inside, len(tests), STATED_COVERAGE, alternative="less").pvalue
     return LiveError(

@@ -22,6 +22,7 @@ from app.database.listen import Wakeups
 from app.database.measurements import WorkingRow, release_agreed, working_set
 from app.database.tables import FitRow
 from app.errors import DatabaseUnavailable, UnknownFitFormat
+from app.live import DriftWatch
 from app.prediction.evaluation import Comparison, compare
 from app.prediction.fit import Fit, fit
 from app.prediction.observation import Observation
@@ -197,18 +198,40 @@ def _fingerprint(rows: Sequence[WorkingRow], recipe: Recipe) -> str:
 
 
 def refit_every(sessions: Sessions, url: str, seconds: float, stop: threading.Event) -> None:
-    """Refit at each request for one, and every ``seconds`` in any case, until ``stop`` is set."""
-    wakeups = Wakeups(url, fits.REFIT_CHANNEL)
+    """Refit when somebody asks for it or something begins to drift, and every ``seconds``, until ``stop`` is set."""
+    wakeups, drift = Wakeups(url, fits.REFIT_CHANNEL), DriftWatch(sessions)
     while not stop.is_set():
-        try:
-            with database_errors():
-                refit_once(sessions)
-        except DatabaseUnavailable as error:
-            log.warning("database_unavailable", error=str(error.__cause__))
-        except Exception:  # A fit that fails must not end the loop: the champion answers on, the log tells.
-            log.exception("refit_failed")
-        wakeups.wait(seconds, stop)
+        with _survived():
+            drift.news()  # What drifts before a refit is no reason for another after it.
+            refit_once(sessions)
+        due = time.monotonic() + seconds
+        while not stop.is_set() and (left := due - time.monotonic()) > 0:
+            wakeups.wait(left, stop)
+            with _survived():
+                if _wanted(sessions, drift):
+                    break
     wakeups.close()
+
+
+def _wanted(sessions: Sessions, drift: DriftWatch) -> bool:
+    """Whether somebody asked for a refit, or something has begun to drift since the last look."""
+    news = drift.news()
+    for gpu, version, stage in news:
+        log.info("drift_began", gpu=gpu, engine_version=version, stage=stage)
+    with sessions() as session:
+        return bool(news or fits.open_refits(session))
+
+
+@contextmanager
+def _survived() -> Iterator[None]:
+    """Let nothing end the loop: the champion answers on, the log tells."""
+    try:
+        with database_errors():
+            yield
+    except DatabaseUnavailable as error:
+        log.warning("database_unavailable", error=str(error.__cause__))
+    except Exception:
+        log.exception("refit_failed")
 
 
 @contextmanager

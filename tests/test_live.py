@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 
 from app.database.catalogue import PredictedMeasurement
-from app.live import live_errors
+from app.database.engine import Sessions
+from app.database.measurements import StoredMeasurement
+from app.live import DriftWatch, is_miss, live_errors
+from app.schemas.measurement import Measurement
 from app.stages import Stage
-from tests.factories import make_measurement
+from tests.factories import make_measurement, store
 
 
 def row(total: float, predicted: float, width: float, *, gpu: str = "g", **stages: Any) -> PredictedMeasurement:
@@ -66,3 +69,39 @@ def test_drift_is_coverage_too_low_to_be_chance() -> None:
 def test_short_stages_raise_no_drift() -> None:
     errors = live_errors([row(100.0, 100.0, 1.0, tokenizer_init=(0.4, 9.0))] * 20)
     assert [e.drifting for e in errors] == [False, False]
+
+
+def stored(total: float, **stages: Any) -> StoredMeasurement:
+    predicted = row(total, 100.0, 1.0, **stages)
+    measurement = Measurement.model_validate(predicted.content)
+    return StoredMeasurement(measurement, measurement.sent, prediction=predicted.prediction)
+
+
+def test_a_miss_is_a_total_or_a_stage_outside_of_its_bounds() -> None:
+    assert not is_miss(stored(100.9))
+    assert is_miss(stored(101.1))
+    assert is_miss(stored(100.9, torch_compile=(10.0, 12.0)))
+    assert not is_miss(stored(100.9, torch_compile=(10.0, 10.9)))
+    assert not is_miss(stored(100.9, tokenizer_init=(0.1, 0.9)))  # Short: it would begin no drift.
+    measurement = Measurement.model_validate(make_measurement())
+    assert not is_miss(StoredMeasurement(measurement, measurement.sent))  # Nobody could predict it.
+
+
+def test_what_drifts_is_news_once_until_it_has_recovered(sessions: Sessions) -> None:
+    def arrive(total: float, count: int) -> None:
+        for _ in range(count):
+            store(sessions, make_measurement(total_seconds=total), prediction=row(total, 100.0, 1.0).prediction)
+
+    watch = DriftWatch(sessions)
+    arrive(100.0, 20)
+    assert watch.news() == []
+    arrive(200.0, 9)  # The chance that 20 or fewer of 29 lie inside is 0.0016, that 20 of 30 do is 0.0005.
+    assert watch.news() == []
+    arrive(200.0, 1)
+    assert watch.news() == [("h100 nvl", "0.10", "total")]
+    arrive(200.0, 1)
+    assert watch.news() == []
+    arrive(100.0, 20)  # 40 of 51.
+    assert watch.news() == []
+    arrive(200.0, 9)  # 40 of 60.
+    assert watch.news() == [("h100 nvl", "0.10", "total")]

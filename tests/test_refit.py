@@ -1,7 +1,8 @@
 """refit_once(): one at a time, publishing by compare and swap, and telling what came of it."""
 
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -17,7 +18,9 @@ from app.database.tables import ChampionRow, FitRow, LeaseRow, MeasurementRow, R
 from app.prediction.recipe import Recipe
 from app.refit import RefitReport, refit_every, refit_once
 from app.schemas.records import MeasurementStatus
+from app.settings import Settings
 from tests.concurrency import at_once
+from tests.conftest import running_app
 from tests.factories import make_measurement, make_spec, store
 from tests.waiting import eventually
 
@@ -269,18 +272,38 @@ def test_a_refit_releases_what_two_others_agree_with(few_sessions: Sessions) -> 
     assert (row.status, row.status_reason) == ("accepted", "two other reporters agree")
 
 
-def test_the_loop_refits_when_it_is_asked(own_database: str, few_sessions: Sessions) -> None:
+@contextmanager
+def refitting(sessions: Sessions, url: str) -> Iterator[None]:
+    """Run the loop with an interval that no test lives to see, and wait until it has made its first fit."""
     stop = threading.Event()
-    loop = threading.Thread(target=refit_every, args=[few_sessions, own_database, 3600.0, stop])
+    loop = threading.Thread(target=refit_every, args=[sessions, url, 3600.0, stop])
     loop.start()
     try:
-        eventually(lambda: champion_id(few_sessions))
-        asked = ask(few_sessions)
-        assert eventually(lambda: refit_row(few_sessions, asked).outcome) == "nothing_new"
+        eventually(lambda: champion_id(sessions))
+        yield
     finally:
         stop.set()
         loop.join(30)
     assert not loop.is_alive()
+
+
+def test_the_loop_refits_when_it_is_asked(own_database: str, few_sessions: Sessions) -> None:
+    with refitting(few_sessions, own_database):
+        asked = ask(few_sessions)
+        assert eventually(lambda: refit_row(few_sessions, asked).outcome) == "nothing_new"
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_the_loop_refits_when_something_begins_to_drift(own_database: str, few_sessions: Sessions, batch: bool) -> None:
+    # The chance that none of three lies inside of 90 % bounds is 0.001, of four 0.0001: the fourth is a drift.
+    wires = [make_measurement(total_seconds=3000.0 + n, spec=make_spec(hardware="NVIDIA L40S")) for n in range(4)]
+    with refitting(few_sessions, own_database), running_app(Settings(database_url=own_database)) as client:
+        if batch:
+            client.post("/measurements/batch", json={"measurements": wires}).raise_for_status()
+        else:
+            for wire in wires:
+                client.post("/measurements", json=wire).raise_for_status()
+        assert eventually(lambda: fits_stored(few_sessions) == 2)
 
 
 def test_a_notification_swaps_the_champion_in_memory(own_database: str, few_sessions: Sessions) -> None:

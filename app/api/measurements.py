@@ -9,8 +9,10 @@ from app.api.examples import BATCH_MEASUREMENTS, MEASUREMENT
 from app.api.problems import problem_responses
 from app.api.records import record_of, store_batch
 from app.database import measurements as queries
+from app.database.fits import report_miss
 from app.database.measurements import Filters
 from app.intake import receive
+from app.live import is_miss
 from app.schemas.base import Label, Name, Time
 from app.schemas.measurement import ID_PATTERN, Measurement, MeasurementBatch, Outcome
 from app.schemas.records import BatchResults, MeasurementList, MeasurementRecord, MeasurementStatus
@@ -40,6 +42,8 @@ def create_measurement(
     """Store one startup. Sending it again with the same id changes nothing."""
     stored = receive(measurement, champion.predictor() if champion.loaded else None)
     row, created = queries.insert_measurement(session, stored)
+    if created and is_miss(stored):
+        report_miss(session)
     response.status_code = 201 if created else 200
     return record_of(row)
 

@@ -2,10 +2,12 @@
 
 from sqlalchemy.orm import Session
 
+from app.database.fits import report_miss
 from app.database.measurements import digests, insert_many
 from app.database.tables import MeasurementRow
 from app.errors import Conflict
 from app.intake import receive
+from app.live import is_miss
 from app.prediction.predictor import Predictor
 from app.schemas.measurement import Measurement, MeasurementBatch
 from app.schemas.problem import Problem, problem_of
@@ -47,6 +49,8 @@ def store_batch(session: Session, batch: MeasurementBatch, predictor: Predictor 
             first.setdefault((item.source, item.id), index)
     stored = [receive(item, predictor) for index in first.values() if isinstance(item := items[index], Measurement)]
     created = insert_many(session, stored)
+    if any(is_miss(one) for one in stored if (one.measurement.source, one.measurement.id) in created):
+        report_miss(session)
     known = digests(session, list(first))
     return BatchResults(
         results=[

@@ -25,6 +25,7 @@ __all__ = [
     "list_fits",
     "publish_fit",
     "release_lease",
+    "report_miss",
     "take_lease",
 ]
 
@@ -116,6 +117,11 @@ def ask_for_refit(session: Session) -> RefitRow:
     session.flush()
     notify(session, REFIT_CHANNEL, str(row.id))
     return row
+
+
+def report_miss(session: Session) -> None:
+    """Wake the refit process, to look whether something drifts: a measurement lies outside of its bounds."""
+    notify(session, REFIT_CHANNEL, "miss")
 
 
 def find_refit(session: Session, refit_id: int) -> RefitRow:

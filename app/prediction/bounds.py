@@ -1,13 +1,15 @@
 """Bounds: how far startups lie from their prediction, by how near the evidence is, from residuals held out by group.
 
-Each part has a scale, the usual size of its relative error in its cache state; the scales of a target's parts add in
-quadrature, since their errors are unlike, which makes the total's width less than the sum of the stages'. What is
-calibrated is the error in units of that deviation, apart for everyday starts and for rare ones. Conformal where groups
-suffice: of G groups and one new one, all alike, the quantile that holds the share s of the new one is the smallest
-error with s (G + 1) groups at or below it. Where they do not, Student's t. Each group has one vote, shared by its
-startups.
+Each part has a scale (`scales.py`); the scales of a target's parts add in quadrature, since their errors are unlike,
+which makes the total's width less than the sum of the stages'. What is calibrated is the error in units of that
+deviation, apart for everyday starts and for rare ones. Each group has one vote, shared by its startups.
+
+Conformal where groups suffice: of G groups and one new one, all alike, the quantile that holds the share s of the new
+one is the smallest error with s (G + 1) groups at or below it. Where they do not, Student's t by the mean size of the
+errors: it tells of all groups, where the quantile of twenty is what the worst two of them did.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,12 +17,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 from scipy.stats import t as student
 
 from app.prediction.case import Case
+from app.prediction.scales import MEAN_SIZE, Chain, Standing, chain_on_new, narrowest
 from app.stages import STAGES
 
-__all__ = ["COVERAGE", "NEARNESS", "TARGETS", "Calibration", "Spread", "spread_of", "votes_of"]
+__all__ = ["COVERAGE", "NEARNESS", "TARGETS", "Calibration", "Spread", "scale_of", "spread_of"]
 
 Array = NDArray[np.float64]
 COVERAGE = 0.9
@@ -32,6 +36,10 @@ WIDEST = 10.0
 """An error counts as ten deviations at most: bounds beyond that say nothing more."""
 PRIOR_GROUPS = 1.0
 """Groups of one deviation each that the parametric bounds begin with, so that no group or one gives bounds as well."""
+CONFORMAL_GROUPS = 45
+"""Groups that suffice: of 45 the conformal 90 % are at least 92 %, of 20 they are 95 % and the worst group decides."""
+FREEDOM = 4.0
+"""Degrees of freedom of the errors, as a fit takes them to have: nine in ten lie within 2.13 times their mean size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +62,13 @@ class Calibration:
     """How far startups lie from their prediction at one nearness."""
 
     scales: Mapping[str, float]
-    """Of each circumstance (a part in its cache state, usual or unusual) and each part, the usual relative error."""
+    """Of each part and its narrower circumstances, the usual relative error."""
     spreads: Mapping[str, Spread]
     """Of each target, the errors in deviations: of everyday starts, and under ``target|rare`` of others."""
 
     def spread(self, target: str, case: Case) -> Spread:
         """Return the spread of a target for a case: rare starts do not widen the bounds of everyday ones."""
         return self.spreads[f"{target}|rare" if case.rare else target]
-
-    def scale(self, circumstance: str) -> float:
-        """Return the scale of a circumstance; of the next wider one, at last its part, where it was never held out."""
-        while circumstance not in self.scales:
-            circumstance = circumstance.rpartition("|")[0]
-        return self.scales[circumstance]
 
     def to_json(self) -> dict[str, Any]:
         """Return the calibration as plain data."""
@@ -79,32 +81,42 @@ class Calibration:
         return cls(data["scales"], {target: Spread(**spread) for target, spread in data["spreads"].items()})
 
 
-def votes_of(groups: Sequence[str]) -> Array:
-    """Return the share of its group's vote that each row has."""
-    counts = Counter(groups)
-    return np.array([1.0 / counts[group] for group in groups])
+def scale_of(calibrations: Mapping[str, Calibration], near: str, chain: Chain, standing: Standing) -> float:
+    """Return the usual relative error of a part: its own, and that of the few startups that its hardware is known by.
+
+    On new hardware that of a part there, and in quadrature that of a new model where it is new as well.
+    """
+    if near != "pooled":
+        return narrowest(calibrations[near].scales, chain) * standing.uncertainty
+    usual = narrowest(calibrations[near].scales, chain_on_new(chain, familiar=standing.familiar))
+    return usual if standing.known_model else math.hypot(usual, narrowest(calibrations["hardware"].scales, chain[:-1]))
 
 
-def spread_of(errors: Array, groups: Sequence[str], *, parametric: bool = False) -> Spread:
+def spread_of(errors: Array, groups: Sequence[str]) -> Spread:
     """Measure the spread of ``errors`` in deviations, each of one group."""
-    values, votes, count = np.clip(errors, -WIDEST, WIDEST), votes_of(groups), len(set(groups))
-    two_sided = _quantile(np.abs(values), votes, COVERAGE, count)
-    p90, p99 = _quantile(values, votes, COVERAGE, count), _quantile(values, votes, 0.99, count)
-    if two_sided is not None and p90 is not None and not parametric:
-        return Spread(
-            count, two_sided, min(max(p90, 0.0), two_sided), None if p99 is None else max(p99, two_sided), True
-        )
-    deviation = float(np.sqrt((np.sum(votes * values**2) + PRIOR_GROUPS) / (count + PRIOR_GROUPS)))
-    freedom = count + PRIOR_GROUPS - 1 or 1.0
-    upper, p90 = student.ppf([(1 + COVERAGE) / 2, COVERAGE], freedom)
-    return Spread(count, deviation * float(upper), deviation * float(p90), None, False)
+    counts = Counter(groups)
+    values, count = np.clip(errors, -WIDEST, WIDEST), len(counts)
+    votes = np.array([1.0 / counts[group] for group in groups])
+    if count < CONFORMAL_GROUPS:
+        size = (float(votes @ np.abs(values)) + PRIOR_GROUPS * MEAN_SIZE) / (count + PRIOR_GROUPS)
+        return Spread(count, size * _widths((1 + COVERAGE) / 2, count), size * _widths(COVERAGE, count), None, False)
+    two_sided, p90 = (_quantile(told, votes, COVERAGE, count) for told in (np.abs(values), values))
+    p99 = max(_quantile(values, votes, 0.99, count), two_sided) if 0.99 * (count + 1) <= count else None
+    return Spread(count, two_sided, min(max(p90, 0.0), two_sided), p99, True)
 
 
-def _quantile(values: Array, votes: Array, share: float, groups: int) -> float | None:
-    """Return the conformal quantile, or None where the groups are too few for one."""
-    needed = share * (groups + 1)
-    if needed > groups:
-        return None
+def _widths(share: float, groups: int) -> float:
+    """Return how many mean sizes hold a share of the errors from below; more where few groups tell the mean size.
+
+    Errors of four degrees of freedom have a mean size of 1. For nine in ten within both bounds, no group gives 8.2,
+    one 3.8, ten 2.3, forty 2.2.
+    """
+    told = groups + PRIOR_GROUPS
+    return float(student.ppf(share, FREEDOM) * student.ppf(share, told) / norm.ppf(share))
+
+
+def _quantile(values: Array, votes: Array, share: float, groups: int) -> float:
+    """Return the conformal quantile of at least ``share`` (groups + 1) groups."""
     order = np.argsort(values, kind="stable")
-    reached = np.searchsorted(np.cumsum(votes[order]), needed - 1e-9)
+    reached = np.searchsorted(np.cumsum(votes[order]), share * (groups + 1) - 1e-9)
     return float(values[order][min(int(reached), len(values) - 1)])

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from app.stages import Part
+from app.stages import Part, Stage, stage_of
 
 __all__ = ["COMPILED_PARTS", "Case", "HardwareKey"]
 
@@ -125,7 +125,11 @@ class Case:
         return f"{self.cell(part)}|unusual" if self.unusual else self.cell(part)
 
     def variant(self, part: Part) -> str | None:
-        """Return the part with what is unusual: load format, quantization, sizes to capture; None where nothing is."""
+        """Return the part with what is unusual: load format, quantization, sizes to capture; None where nothing is.
+
+        A load format acts on loading alone: else what slowed the campaign that tried it would be taken for its doing.
+        """
         asked = "asked_sizes" if self.asked_sizes and part is Part.CUDA_GRAPH_CAPTURE else ""
-        told = "|".join(("" if self.load_format == "auto" else self.load_format, self.quantization, asked))
+        loaded = self.load_format if self.load_format != "auto" and stage_of(part) is Stage.MODEL_LOADING else ""
+        told = "|".join((loaded, self.quantization, asked))
         return f"{part}|{told}" if told != "||" else None

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.prediction.case import Case
+from app.prediction.case import Case, HardwareKey
 from app.prediction.features import kind_of
 from app.prediction.recipe import Recipe
 from app.stages import Part
 
 __all__ = [
+    "ARCHITECTURE",
     "COARSE",
     "LEVELS",
     "MODEL",
@@ -28,6 +29,7 @@ __all__ = [
     "Effects",
     "Levels",
     "effect_of",
+    "hardware_of",
     "is_familiar",
     "keys_of",
     "place_key",
@@ -59,6 +61,7 @@ LEVELS = (
 """The levels of effects, coarse to fine; from ``architecture`` on they belong to a model."""
 COARSE = slice(0, LEVELS.index("architecture"))
 """The levels that belong to no model: coefficients are learned with these taken off, so that models are left."""
+ARCHITECTURE = LEVELS.index("architecture")
 MODEL = LEVELS.index("model")
 SLOPES = 2  # The first two levels are slopes over an exposure; all others are there or not.
 VERSION = LEVELS.index("version")
@@ -85,12 +88,17 @@ def place_key(part: Part, case: Case) -> str:
     return f"place_part:{case.cell(part)}@{place or '?'}"
 
 
+def hardware_of(part: Part, case: Case) -> HardwareKey:
+    """Return the hardware that a part of a case runs on; weights may be meant to lie on another of its kind."""
+    return case.loading if part is Part.WEIGHT_LOADING else case.hardware
+
+
 def keys_of(part: Part, case: Case) -> tuple[str | None, ...]:
     """Return the key of each level's effect on ``part``; None where the level has none."""
     kind, cell = kind_of(part), case.cell(part)
     if part is Part.WEIGHT_LOADING and case.disk_share + case.network_share > 0:
         kind = f"{kind} from {case.weights}"  # How fast memory is copied says nothing of a disk.
-    hardware = (case.loading if part is Part.WEIGHT_LOADING else case.hardware).text()
+    hardware = hardware_of(part, case).text()
     place_part = place_key(part, case)
     return (
         f"busy:{kind}",

@@ -23,7 +23,7 @@ from app.schemas.spec import ModelSpec
 
 __all__ = ["FORMAT_VERSION", "Fit", "fit", "is_usable"]
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 LEFT_OUT_WEIGHT = 0.05  # Student's weight of a part about nine deviations off.
 MAX_LEFT_OUT = 500
 Array = NDArray[np.float64]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.prediction.effects import LEVELS, MODEL, SLOPES, VERSION, Effects, Levels, prior_mean
+from app.prediction.effects import ARCHITECTURE, LEVELS, MODEL, SLOPES, VERSION, Effects, Levels, prior_mean
 from app.prediction.recipe import Recipe
 from app.stages import Part
 
@@ -64,7 +64,7 @@ def pool(
         rough = usual + recipe.model**2 + recipe.history**2
         for _ in range(recipe.rough_sweeps):
             step = _Step(weights / rough, before.variances, recipe)
-            total = step.turn(levels, effects, ratios, total, range(MODEL))[0]
+            total = step.turn(levels, effects, ratios, total, range(ARCHITECTURE))[0]
             weights = trust * _student(ratios - total, rough, recipe)
         step = _Step(trust / usual, before.variances, recipe, middle=True)
         total = step.turn(levels, effects, ratios, total, range(MODEL, len(LEVELS)))[0]
@@ -99,6 +99,10 @@ class _Step:
         for turn in turns:
             values, index, share, variance = effects[turn], levels.index[turn], levels.share(turn), self.variances[turn]
             mine = values[index] * share
+            if turn == ARCHITECTURE:
+                moments.append(self._architectures(levels, effects, ratios - total))
+                total = total + values[index] - mine
+                continue
             rest = ratios - total + mine
             evidence = np.bincount(index, self.precisions * share**2, len(values))[:-1]
             if self.middle:
@@ -112,6 +116,27 @@ class _Step:
             total = total + values[index] * share - mine
             moments.append(np.where(evidence > 0, tails * (values[:-1] - expected) ** 2 + posterior, np.nan))
         return total, moments
+
+    def _architectures(self, levels: Levels, effects: Effects, residuals: Array) -> Array:
+        """Renew the effects of architectures in place, by one mean for each model; return their second moments.
+
+        A model tells as much of its architecture as models lie apart, however often it was started. One that lies far
+        from what is known of it tells next to nothing: it may be wrong throughout.
+        """
+        values, variance = effects[ARCHITECTURE], self.variances[ARCHITECTURE]
+        models, within = levels.index[MODEL], self.variances[MODEL]
+        finer = [effects[turn][levels.index[turn]] for turn in range(ARCHITECTURE, len(LEVELS))]
+        evidence = np.bincount(models, self.precisions, len(within))
+        evidence = np.maximum(evidence, np.finfo(float).tiny)
+        means = np.bincount(models, self.precisions * (residuals + np.sum(finer, axis=0)), len(within)) / evidence
+        family = np.full(len(within), len(values) - 1)
+        family[models] = levels.index[ARCHITECTURE]
+        apart = within + 1.0 / evidence
+        trust = _student(means - values[family], apart, self.recipe) / apart
+        told = np.bincount(family, trust, len(values))[:-1]
+        posterior = 1.0 / (told + 1.0 / variance)
+        values[:-1] = posterior * np.bincount(family, trust * means, len(values))[:-1]
+        return np.where(told > 0, values[:-1] ** 2 + posterior, np.nan)
 
 
 def _medians(index: Index, values: Array, size: int) -> Array:

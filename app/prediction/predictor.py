@@ -1,16 +1,18 @@
 """The predictor: a fit, ready to answer. No I/O, nothing learned; under a millisecond a spec."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from app.prediction.bounds import TARGETS
+from app.prediction.bounds import TARGETS, scale_of
 from app.prediction.case import Case
 from app.prediction.effects import is_familiar
 from app.prediction.explanation import terms_of
 from app.prediction.fit import Fit
 from app.prediction.intervals import Evidence, Interval, interval
 from app.prediction.resolver import Resolved, Resolver
+from app.prediction.scales import Standing, chain_of
 from app.prediction.scenes import Scene, SceneBuilder
 from app.schemas.prediction import (
     Basis,
@@ -38,6 +40,7 @@ class Predictor:
         self._fit, self._fit_id = fit, fit_id
         self._resolver = Resolver(fit.catalogue)
         self._builder = SceneBuilder(fit)
+        self._models_on = Counter(pair.partition("@")[2] for pair in fit.pairs)
         self._tensor_parallel = max((known.tensor_parallel for known in fit.catalogue.hardware), default=1)
 
     def predict(self, spec: Spec, *, explain: bool = False) -> Prediction:
@@ -88,6 +91,13 @@ class Predictor:
             return near, Rung.HARDWARE, sum(machine.own for machine in resolved.alike)
         return near, Rung.REFERENCE, sum(machine.measurements for machine in resolved.alike)
 
+    def _peers(self, resolved: Resolved, near: str) -> int:
+        """Return the models that tell of this hardware; of the model's own history, its startups there."""
+        machines = [machine.key.text() for machine in resolved.alike]
+        if near == "history":
+            return sum(sum(self._fit.pairs.get(f"{resolved.case.model}@{machine}", ())) for machine in machines)
+        return sum(self._models_on[machine] for machine in machines)
+
     def _beyond(self, resolved: Resolved) -> tuple[list[str], float]:
         """Say where the spec lies outside what was measured, and by how much that widens the bounds."""
         seen = resolved.hardware.tensor_parallel if resolved.hardware else self._tensor_parallel
@@ -101,14 +111,17 @@ class Predictor:
         calibrations, known = self._fit.calibrations, resolved.hardware
         repeatability = self._fit.repeatability.get(known.key.text(), 0.0) if known else 0.0
 
+        peers = self._peers(resolved, near)
+
+        seen: dict[tuple[Part, int], float] = {}  # Each is asked for by the total and by its stage.
+
         def scale(part: Part, case: Case) -> float:
-            told = case.circumstance(part)
-            if near != "pooled":
-                return calibrations[near].scale(told)
-            # Another GPU beside a familiar CPU leaves what runs on the CPU as sure as it was.
-            familiar = is_familiar(part, case, self._fit.effects)
-            scale = calibrations["elsewhere" if familiar else "pooled"].scale(told)
-            return scale if resolved.model else math.hypot(scale, calibrations["hardware"].scale(told))
+            if (key := (part, id(case))) not in seen:
+                # Another GPU beside a familiar CPU leaves what runs on the CPU as sure as it was.
+                familiar = is_familiar(part, case, self._fit.effects)
+                standing = Standing(peers, familiar, resolved.model is not None)
+                seen[key] = scale_of(calibrations, near, chain_of(part, case), standing)
+            return seen[key]
 
         return Evidence(calibrations[near], scale, repeatability, widening, self._fit.recipe.floor_seconds)
 

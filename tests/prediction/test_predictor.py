@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from app.errors import AmbiguousHardware, UnknownModel
 from app.prediction.fit import fit
 from app.prediction.observation import Observation
 from app.prediction.predictor import Predictor
+from app.prediction.recipe import Recipe
 from app.reference import aliases, load_reference, models
 from app.schemas.prediction import Prediction, Rung
 from app.schemas.spec import Spec, WeightsState
@@ -187,6 +189,13 @@ def width(prediction: Prediction) -> float:
     return (prediction.total.upper_seconds - prediction.total.lower_seconds) / prediction.total.seconds
 
 
+@pytest.mark.parametrize("weights", ["page_cache", "disk"])
+def test_history_without_a_node_is_as_sure_as_what_shows_that_state(predictor: Predictor, weights: str) -> None:
+    # Disk starts of this model were measured under one label of the node only, and repeat there to a hundredth.
+    answer = predictor.predict(Spec.of(LLAMA, H100_NVL, cache={"weights": weights, "compile": "warm"}))
+    assert width(answer) < 0.15
+
+
 @pytest.mark.parametrize("factor", [0.4, 3.0, 12.0])
 def test_twenty_startups_make_a_new_node_its_own(some_reference: list[Observation], factor: float) -> None:
     own = node(factor, of=spec())
@@ -239,6 +248,36 @@ def test_a_wild_node_does_not_drag_the_others(some_reference: list[Observation])
         for wild in ([], node(10.0, of=spec()))
     )
     assert with_wild == pytest.approx(without, rel=0.01)
+
+
+def test_a_model_wrong_throughout_does_not_drag_its_architecture(reference: list[Observation]) -> None:
+    # All that is left of Falcon is falcon-7b, and all its startups are wrong by three.
+    known = [o for o in reference if o.spec.model.name != "falcon-11b"]
+    asked = next(o.spec for o in reference if o.spec.model.name == "falcon-11b")
+    right, wrong = (
+        Predictor(fit(observations, recipe=Recipe(folds=0), aliases=aliases())).predict(asked).total.seconds
+        for observations in (known, [thrice(o) if o.spec.model.name == "falcon-7b" else o for o in known])
+    )
+    assert wrong == pytest.approx(right, rel=0.2)
+
+
+def test_the_smallest_model_wrong_throughout_bends_no_line(reference: list[Observation]) -> None:
+    asked = next(o.spec for o in reference if o.spec.model.name == "granite4.0-h-32b")
+    known = [o for o in reference if o.spec.model.name != "granite4.0-h-32b"]
+    right, wrong = (
+        Predictor(fit(observations, recipe=Recipe(folds=0), aliases=aliases())).predict(asked).stages[2].seconds
+        for observations in (known, [thrice(o) if o.spec.model.name == "qwen-0.5b" else o for o in known])
+    )
+    assert wrong == pytest.approx(right, rel=0.05)
+
+
+def thrice(observation: Observation) -> Observation:
+    return replace(
+        observation,
+        total_seconds=3 * observation.total_seconds,
+        stages={stage: 3 * seconds for stage, seconds in observation.stages.items()},
+        parts={part: 3 * seconds for part, seconds in observation.parts.items()},
+    )
 
 
 def test_predictions_survive_the_round_trip(reference_fit: Any, predictor: Predictor) -> None:

@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+
+from app.prediction.scales import MEAN_SIZE, SMALLEST_SCALE, measure, narrowest
+
+ROOT = {"load": 0.25}
+
+
+def scales_of(rows: list[tuple[str, str, str, float]]) -> dict[str, float]:
+    """Measure one part's scales from rows of cell, hardware, group and error in deviations of a normal one."""
+    chains = [[("load", f"load|{cell}", f"load|{cell}", f"load|{cell}@{place}")] for cell, place, _, _ in rows]
+    errors = np.array([[error * MEAN_SIZE] for *_, error in rows])
+    return measure(chains, errors, [group for _, _, group, _ in rows], [place for _, place, _, _ in rows], ROOT)
+
+
+def test_a_scale_is_drawn_to_the_next_wider_one() -> None:
+    scales = scales_of([("disk", "a", f"g{i}", 0.01) for i in range(3)])
+    part = (0.01**3 * 0.25) ** (1 / 4)  # Three groups on one hardware, and one vote for the root.
+    cell = (0.01**3 * part) ** (1 / 4)
+    assert scales["load"] == pytest.approx(part)
+    assert scales["load|disk"] == pytest.approx(cell)
+    assert scales["load|disk@a"] == pytest.approx((0.01**3 * cell) ** (1 / 4))
+
+
+def test_each_hardware_has_one_vote() -> None:
+    once = [("disk", "a", "g", 0.01), ("disk", "b", "g", 0.1)]
+    often = [*once, *(("disk", "a", f"g{i}", 0.01) for i in range(50))]
+    assert scales_of(often)["load|disk"] == pytest.approx(scales_of(once)["load|disk"])
+    assert scales_of(often)["load|disk@a"] < scales_of(once)["load|disk@a"]
+
+
+def test_a_steady_hardware_has_narrower_scales_than_a_restless_one() -> None:
+    rows = [("disk", place, f"g{i}", error) for place, error in (("a", 0.01), ("b", 0.1)) for i in range(10)]
+    scales = scales_of(rows)
+    assert scales["load|disk@a"] < scales["load|disk"] < scales["load|disk@b"]
+
+
+def test_no_scale_is_smaller_than_anything_repeats() -> None:
+    scales = scales_of([("disk", "a", f"g{i}", 0.0) for i in range(1000)])
+    assert scales["load|disk@a"] == pytest.approx(SMALLEST_SCALE, rel=0.02)
+
+
+def test_what_was_not_observed_changes_nothing() -> None:
+    rows = [("disk", "a", "g", 0.01), ("disk", "a", "h", float("nan"))]
+    assert scales_of(rows) == scales_of(rows[:1])
+
+
+def test_an_unknown_circumstance_has_the_scale_of_the_next_wider() -> None:
+    scales = {"load": 0.3, "load|disk": 0.1}
+    assert narrowest(scales, ("load", "load|disk", "load|disk|unusual", "load|disk|unusual@a")) == 0.1
+    assert narrowest(scales, ("load", "load|network", "load|network", "load|network@a")) == 0.3
