@@ -14,9 +14,7 @@ from app.database.catalogue import PredictedMeasurement, predicted_measurements
 from app.database.engine import Sessions
 from app.database.measurements import StoredMeasurement
 from app.schemas.fits import LiveError
-from app.schemas.measurement import Measurement
-from app.schemas.records import StoredPrediction
-from app.stages import Stage
+from app.stages import Stage, observed_stages
 
 __all__ = ["STATED_COVERAGE", "DriftWatch", "is_miss", "live_errors"]
 
@@ -41,7 +39,7 @@ def live_errors(measurements: Iterable[PredictedMeasurement]) -> list[LiveError]
     """Return error, bias and coverage per GPU, engine version and stage (None: the total), seconds."""
     groups: dict[tuple[str, str, Stage | None], list[_Test]] = defaultdict(list)
     for row in measurements:
-        for stage, test in _tests(Measurement.model_validate(row.content), row.prediction):
+        for stage, test in _tests(row.total_seconds, observed_stages(row.stages, row.total_seconds), row.prediction):
             groups[row.gpu, row.engine_minor, stage].append(test)
     ordered = sorted(groups.items(), key=lambda item: (*item[0][:2], item[0][2] or ""))
     return [_score(gpu, version, stage, tests) for (gpu, version, stage), tests in ordered]
@@ -49,7 +47,10 @@ def live_errors(measurements: Iterable[PredictedMeasurement]) -> list[LiveError]
 
 def is_miss(stored: StoredMeasurement) -> bool:
     """Whether a measurement's total or a stage of some length lies outside of its bounds: only such begin a drift."""
-    tests = _tests(stored.measurement, stored.prediction) if stored.prediction else ()
+    if not stored.prediction:
+        return False
+    measured = stored.measurement
+    tests = _tests(measured.total_seconds, measured.stage_seconds, stored.prediction)
     return any(not test.inside and max(test.measured, test.predicted) >= SHORT_SECONDS for _, test in tests)
 
 
@@ -69,12 +70,14 @@ class DriftWatch:
         return sorted(new)
 
 
-def _tests(measurement: Measurement, prediction: Mapping[str, Any]) -> Iterable[tuple[Stage | None, _Test]]:
-    stored = StoredPrediction.model_validate(prediction)
-    yield None, _Test(measurement.total_seconds, stored.total_seconds, stored.lower_seconds, stored.upper_seconds)
-    for stage, seconds in measurement.stage_seconds.items():
-        if stage in stored.stages:
-            yield stage, _Test(seconds, *stored.stages[stage])
+def _tests(
+    total_seconds: float, stages: Mapping[Stage, float], prediction: Mapping[str, Any]
+) -> Iterable[tuple[Stage | None, _Test]]:
+    """Yield what was measured beside the stored prediction, which is a `StoredPrediction` as plain data."""
+    yield None, _Test(total_seconds, *(prediction[f"{name}_seconds"] for name in ("total", "lower", "upper")))
+    for stage, seconds in stages.items():
+        if stage in prediction["stages"]:
+            yield stage, _Test(seconds, *prediction["stages"][stage])
 
 
 def _score(gpu: str, version: str, stage: Stage | None, tests: Sequence[_Test]) -> LiveError:

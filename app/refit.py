@@ -24,7 +24,7 @@ from app.database.tables import FitRow
 from app.errors import DatabaseUnavailable, UnknownFitFormat
 from app.live import DriftWatch
 from app.prediction.evaluation import Comparison, compare
-from app.prediction.fit import Fit, fit
+from app.prediction.fit import FORMAT_VERSION, Fit, fit
 from app.prediction.observation import Observation
 from app.prediction.recipe import Recipe
 from app.reference import aliases, models
@@ -130,7 +130,10 @@ def _learn(sessions: Sessions, reading: _Reading, recipe: Recipe) -> RefitReport
     with _step("score"):
         comparison = compare(observations, recipe, champion.recipe if champion else recipe)
     with _step("publish"):
-        return _publish(sessions, reading, fingerprint, candidate, comparison, unreadable)
+        unreadable_champion = champion is None and reading.champion_content is not None
+        return _publish(
+            sessions, reading, fingerprint, candidate, comparison, unreadable, replace_pinned=unreadable_champion
+        )
 
 
 def _observations(rows: Sequence[WorkingRow]) -> tuple[list[Observation], list[dict[str, Any]]]:
@@ -164,6 +167,8 @@ def _publish(
     candidate: Fit,
     comparison: Comparison,
     unreadable: list[dict[str, Any]],
+    *,
+    replace_pinned: bool,
 ) -> RefitReport:
     row = FitRow(
         status=(FitStatus.PROMOTED if comparison.promote else FitStatus.REJECTED).value,
@@ -175,7 +180,7 @@ def _publish(
         left_out=[*unreadable, *candidate.left_out],
     )
     with sessions.begin() as session:
-        answers = fits.publish_fit(session, row, expected_champion=reading.champion_id)
+        answers = fits.publish_fit(session, row, expected_champion=reading.champion_id, replace_pinned=replace_pinned)
         reason = row.reason if answers or not comparison.promote else f"{row.reason}; the champion is pinned or changed"
         outcome = RefitOutcome.PROMOTED if answers else RefitOutcome.REJECTED
         report = RefitReport(outcome, reason, row.id)
@@ -191,7 +196,7 @@ def _answer(sessions: Sessions, reading: _Reading, report: RefitReport) -> Refit
 
 def _fingerprint(rows: Sequence[WorkingRow], recipe: Recipe) -> str:
     """Return which data and recipe a fit comes from: the same fingerprint is the same fit."""
-    digest = hashlib.sha256(json.dumps(asdict(recipe), sort_keys=True).encode())
+    digest = hashlib.sha256(f"{FORMAT_VERSION}{json.dumps(asdict(recipe), sort_keys=True)}".encode())
     for row in sorted((row.source, row.id, row.digest) for row in rows):
         digest.update("\x1f".join(row).encode())
     return digest.hexdigest()
@@ -203,6 +208,7 @@ def refit_every(sessions: Sessions, url: str, seconds: float, stop: threading.Ev
     while not stop.is_set():
         with _survived():
             drift.news()  # What drifts before a refit is no reason for another after it.
+        with _survived():
             refit_once(sessions)
         due = time.monotonic() + seconds
         while not stop.is_set() and (left := due - time.monotonic()) > 0:
@@ -215,11 +221,13 @@ def refit_every(sessions: Sessions, url: str, seconds: float, stop: threading.Ev
 
 def _wanted(sessions: Sessions, drift: DriftWatch) -> bool:
     """Whether somebody asked for a refit, or something has begun to drift since the last look."""
+    with sessions() as session:
+        if fits.open_refits(session):
+            return True
     news = drift.news()
     for gpu, version, stage in news:
         log.info("drift_began", gpu=gpu, engine_version=version, stage=stage)
-    with sessions() as session:
-        return bool(news or fits.open_refits(session))
+    return bool(news)
 
 
 @contextmanager

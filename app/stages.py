@@ -1,8 +1,9 @@
 """The stages of a startup and the parts they are made of: one vocabulary for tables, wire, agent and code."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 
-__all__ = ["PARTS_OF", "SIX_STAGES", "STAGES", "Part", "Stage", "stage_of"]
+__all__ = ["PARTS_OF", "SIX_STAGES", "STAGES", "Part", "Stage", "observed_stages", "stage_of"]
 
 
 class Stage(StrEnum):
@@ -53,6 +54,14 @@ STAGES: tuple[Stage, ...] = tuple(Stage)
 SIX_STAGES: tuple[Stage, ...] = tuple(stage for stage in Stage if stage is not Stage.OTHER)
 
 _STAGE_OF = {part: stage for stage, parts in PARTS_OF.items() for part in parts}
+
+
+def observed_stages(stages: Mapping[str, float | None], total_seconds: float) -> dict[Stage, float]:
+    """Return the seconds of the observed ones of the six stages, and of ``other`` where all six were observed."""
+    six = {stage: seconds for stage in SIX_STAGES if (seconds := stages.get(stage)) is not None}
+    if len(six) == len(SIX_STAGES):
+        six[Stage.OTHER] = max(0.0, total_seconds - sum(six.values()))
+    return six
 
 
 def stage_of(part: Part) -> Stage:

@@ -23,7 +23,7 @@ def row(total: float, predicted: float, width: float, *, gpu: str = "g", **stage
         "upper_seconds": predicted + width,
         "stages": {name: (value, value - width, value + width) for name, (_, value) in stages.items()},
     }
-    return PredictedMeasurement(gpu, "0.10", make_measurement(total_seconds=total, stages=seconds), prediction)
+    return PredictedMeasurement(gpu, "0.10", total, seconds, prediction)
 
 
 def test_error_bias_and_coverage_of_the_total() -> None:
@@ -66,6 +66,11 @@ def test_drift_is_coverage_too_low_to_be_chance() -> None:
     assert drifting(12)
 
 
+def test_stages_that_this_version_does_not_know_count_nothing() -> None:
+    errors = live_errors([row(100.0, 100.0, 1.0, brand_new=(10.0, 12.0))])
+    assert [e.stage for e in errors] == [None]
+
+
 def test_short_stages_raise_no_drift() -> None:
     errors = live_errors([row(100.0, 100.0, 1.0, tokenizer_init=(0.4, 9.0))] * 20)
     assert [e.drifting for e in errors] == [False, False]
@@ -73,7 +78,7 @@ def test_short_stages_raise_no_drift() -> None:
 
 def stored(total: float, **stages: Any) -> StoredMeasurement:
     predicted = row(total, 100.0, 1.0, **stages)
-    measurement = Measurement.model_validate(predicted.content)
+    measurement = Measurement.model_validate(make_measurement(total_seconds=total, stages=predicted.stages))
     return StoredMeasurement(measurement, measurement.sent, prediction=predicted.prediction)
 
 

@@ -221,7 +221,8 @@ def test_what_this_version_cannot_read_is_left_out_with_the_reason(few_sessions:
     assert "not valid" in entry["reason"]
 
 
-def test_a_champion_of_another_format_is_replaced(few_sessions: Sessions) -> None:
+@pytest.mark.parametrize("pinned", [False, True])
+def test_a_champion_of_another_format_is_replaced(few_sessions: Sessions, pinned: bool) -> None:
     with few_sessions.begin() as session:
         row = FitRow(
             status="promoted",
@@ -233,6 +234,7 @@ def test_a_champion_of_another_format_is_replaced(few_sessions: Sessions) -> Non
             left_out=[],
         )
         fits.publish_fit(session, row, expected_champion=None)
+        session.execute(update(ChampionRow).values(pinned=pinned))
     report = refit(few_sessions)
     assert report is not None
     assert report.outcome == "promoted"

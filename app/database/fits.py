@@ -73,8 +73,10 @@ def last_fingerprint(session: Session) -> str | None:
     return session.scalar(select(FitRow.fingerprint).order_by(FitRow.id.desc()).limit(1))
 
 
-def publish_fit(session: Session, fit: FitRow, *, expected_champion: int | None) -> bool:
+def publish_fit(session: Session, fit: FitRow, *, expected_champion: int | None, replace_pinned: bool = False) -> bool:
     """Store a fit and, where it was promoted, make it the champion if nobody else changed the champion meanwhile.
+
+    ``replace_pinned`` is for a champion that this version cannot read: a pin that answers nothing protects nothing.
 
     Returns:
         Whether it answers from now on: false for a rejected fit, a pinned champion, or a lost race.
@@ -87,8 +89,9 @@ def publish_fit(session: Session, fit: FitRow, *, expected_champion: int | None)
         swap = insert(ChampionRow).values(one=True, fit_id=fit.id, pinned=False).on_conflict_do_nothing()
         won = session.execute(swap.returning(ChampionRow.fit_id)).first() is not None
     else:
-        unchanged = (ChampionRow.fit_id == expected_champion) & ~ChampionRow.pinned
-        change = update(ChampionRow).where(unchanged).values(fit_id=fit.id, changed_at=func.clock_timestamp())
+        unchanged = (ChampionRow.fit_id == expected_champion) & (~ChampionRow.pinned | replace_pinned)
+        new = {"fit_id": fit.id, "pinned": False, "changed_at": func.clock_timestamp()}
+        change = update(ChampionRow).where(unchanged).values(new)
         won = session.execute(change.returning(ChampionRow.fit_id)).first() is not None
     if won:
         notify(session, CHAMPION_CHANNEL, str(fit.id))

@@ -20,7 +20,7 @@ from app.schemas.base import FreeJson, Label, PastDatetime, Seconds, Tolerant, f
 from app.schemas.prediction import MAX_BATCH
 from app.schemas.problem import OrProblem
 from app.schemas.spec import CacheSpec, EngineSpec, HardwareSpec, ModelSpec, Spec, named
-from app.stages import PARTS_OF, SIX_STAGES, Part, Stage
+from app.stages import PARTS_OF, SIX_STAGES, Part, Stage, observed_stages
 
 __all__ = [
     "ID_PATTERN",
@@ -204,10 +204,7 @@ class Measurement(Tolerant):
     @property
     def stage_seconds(self) -> dict[Stage, float]:
         """The observed ones of the six stages, and ``other`` where all six were observed."""
-        six = {stage: s for stage in SIX_STAGES if (s := getattr(self.stages, stage.value)) is not None}
-        if len(six) == len(SIX_STAGES):
-            six[Stage.OTHER] = max(0.0, self.total_seconds - sum(six.values()))
-        return six
+        return observed_stages({stage: getattr(self.stages, stage.value) for stage in SIX_STAGES}, self.total_seconds)
 
     @property
     def part_seconds(self) -> dict[Part, float]:

@@ -23,5 +23,6 @@ def test_quarantined_measurements_count_in_live_error(sessions: Sessions) -> Non
     store(sessions, make_measurement(total_seconds=44.0, outcome="failed"), prediction=PREDICTION)
     with sessions() as session:
         rows = predicted_measurements(session)
-    assert [row.content["total_seconds"] for row in rows] == [42.0, 41.0]
+    assert [row.total_seconds for row in rows] == [42.0, 41.0]
     assert rows[0].prediction == PREDICTION
+    assert rows[0].stages == make_measurement()["stages"]
