@@ -50,11 +50,11 @@ def kernel_state(before: Mapping[str, int], after: Mapping[str, int]) -> KernelC
 
 
 def _count(folder: Path) -> int | None:
-    kernels = files = 0
-    for _, _, names in os.walk(folder):
-        files += len(names)
+    kernels = seen = 0
+    for _, folders, names in os.walk(folder):
+        seen += len(folders) + len(names)
         kernels += sum(name.endswith(_MACHINE_CODE) for name in names)
-        if files > MAX_FILES:
+        if seen > MAX_FILES:
             return None
     return kernels
 

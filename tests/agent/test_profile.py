@@ -74,6 +74,16 @@ def test_what_the_engine_builds_tells_how_cold_its_kernel_cache_was(tmp_path: Pa
     assert states == ["cold", "warm"]
 
 
+def test_a_cache_folder_that_nobody_can_find_costs_its_state_alone(tmp_path: Path) -> None:
+    process = profile(
+        tmp_path, "toy", TOY_KERNEL="a/k.cubin", TRITON_CACHE_DIR=str(tmp_path), VLLM_CACHE_ROOT="~nobody-here/x"
+    )
+    output, _ = process.communicate(timeout=120)
+    (sent,) = (json.loads(path.read_text()) for path in (tmp_path / "spool").rglob("*.json"))
+    assert process.returncode == 0, output
+    assert (sent["outcome"], "kernels" in sent["spec"]["cache"]) == ("ready", False)
+
+
 def test_ctrl_c_stops_the_engine_and_shows_what_was_measured(tmp_path: Path) -> None:
     process = profile(tmp_path, "toy", "--repeat", "500", "--no-report")
     eventually(lambda: list(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()), seconds=60)
