@@ -37,7 +37,8 @@ WIDEST = 10.0
 PRIOR_GROUPS = 1.0
 """Groups of one deviation each that the parametric bounds begin with, so that no group or one gives bounds as well."""
 CONFORMAL_GROUPS = 45
-"""Groups that suffice: of 45 the conformal 90 % are at least 92 %, of 20 they are 95 % and the worst group decides."""
+"""Groups that suffice: what conformal 90 % bounds really hold scatters by 6 % with 20 groups, 4 % with 45 (a beta
+distribution), and with 20 they lie where the worst two groups do."""
 FREEDOM = 4.0
 """Degrees of freedom of the errors, as a fit takes them to have: nine in ten lie within 2.13 times their mean size."""
 

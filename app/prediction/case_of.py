@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from app.prediction.case import Case, HardwareKey
-from app.prediction.catalogue import states_of
+from app.prediction.catalogue import is_compiled, states_of
 from app.prediction.engine_rules import (
     DEFAULT_BATCHED_TOKENS,
     builds_kernels,
@@ -27,7 +27,7 @@ def case_of(
     """Return the case of a spec whose model has these ``facts``, on the hardware ``key``, in the spec's own states."""
     engine, weights = spec.engine, facts["weight_bytes"]
     tensor_parallel = engine.tensor_parallel_size or 1
-    compiled = not engine.enforce_eager and engine.optimization_level != 0
+    compiled = is_compiled(engine)
     usual = len(capture_sizes(version, engine.max_num_seqs, engine.max_num_batched_tokens))
     sizes = usual if engine.num_cudagraph_sizes is None else engine.num_cudagraph_sizes
     graphs = engine.num_cudagraphs

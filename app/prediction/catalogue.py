@@ -10,7 +10,7 @@ from app.hf_config import model_facts
 from app.prediction.case import HardwareKey
 from app.prediction.engine_rules import minor_version
 from app.prediction.observation import Observation
-from app.schemas.spec import ModelSpec, Spec, Storage, WeightsState
+from app.schemas.spec import EngineSpec, ModelSpec, Spec, Storage, WeightsState
 
 __all__ = [
     "Catalogue",
@@ -22,6 +22,7 @@ __all__ = [
     "facts_of",
     "hardware_key",
     "identity_of",
+    "is_compiled",
     "most_common_version",
     "states_of",
 ]
@@ -59,7 +60,7 @@ class KnownHardware:
     measurements: int
     own: int
     states: dict[str, int]
-    """How often each ``weights|compile|inspection`` was seen; own measurements only, where there are any."""
+    """How often each ``weights|compile|inspection|kernels`` was seen; own measurements only, where there are any."""
     versions: dict[str, int]
     """How often each engine version was seen."""
     tensor_parallel: int
@@ -187,7 +188,7 @@ def hardware_key(spec: Spec) -> HardwareKey:
 def states_of(spec: Spec) -> tuple[str, str, str, str]:
     """Return the states of weights, compile, inspection and kernel cache; ``unknown`` where nobody said.
 
-    The kernel cache counts only beside a warm compile cache: a cold one brings its own.
+    The kernel cache does not count beside a cold compile cache, which brings its own.
     """
     cache, storage = spec.cache, spec.hardware.storage
     weights = cache.weights.value if cache.weights else "unknown"
@@ -197,8 +198,14 @@ def states_of(spec: Spec) -> tuple[str, str, str, str]:
         weights = WeightsState.DISK.value if cache.weights_cached_fraction < 1 else WeightsState.PAGE_CACHE.value
     compile_cache = cache.compile.value if cache.compile else "unknown"
     inspection = cache.model_inspection.value if cache.model_inspection else "unknown"
-    kernels = cache.kernels.value if cache.kernels and compile_cache not in ("cold", "disabled") else "unknown"
+    own = is_compiled(spec.engine) and compile_cache in ("cold", "disabled")
+    kernels = cache.kernels.value if cache.kernels and not own else "unknown"
     return weights, compile_cache, inspection, kernels
+
+
+def is_compiled(engine: EngineSpec) -> bool:
+    """Whether torch.compile is on."""
+    return not engine.enforce_eager and engine.optimization_level != 0
 
 
 def identity_of(model: ModelSpec) -> Identity:

@@ -40,7 +40,7 @@ class Predictor:
         self._fit, self._fit_id = fit, fit_id
         self._resolver = Resolver(fit.catalogue)
         self._builder = SceneBuilder(fit)
-        self._models_on = Counter(pair.partition("@")[2] for pair in fit.pairs)
+        self._models_on = _models_on(fit)
         self._tensor_parallel = max((known.tensor_parallel for known in fit.catalogue.hardware), default=1)
 
     def predict(self, spec: Spec, *, explain: bool = False) -> Prediction:
@@ -79,14 +79,14 @@ class Predictor:
 
     def _rung(self, resolved: Resolved) -> tuple[str, Rung, int]:
         """Return how near the evidence is, the rung that says so, and the measurements at that rung."""
-        fit, known, model = self._fit, resolved.hardware, resolved.model
+        fit, known = self._fit, resolved.hardware
         if known is None or not resolved.same_hardware:
             return "pooled", *((Rung.POOLED, fit.own) if fit.own else (Rung.REFERENCE, fit.measurements))
         pairs = [fit.pairs.get(f"{resolved.case.model}@{machine.key.text()}", (0, 0)) for machine in resolved.alike]
         own, reference = (sum(counts) for counts in zip(*pairs, strict=True))
         if own:
             return "history", Rung.HISTORY, own
-        near = "history" if reference else "elsewhere" if model else "hardware"
+        near = "history" if reference else "elsewhere" if resolved.measured_model else "hardware"
         if known.own:
             return near, Rung.HARDWARE, sum(machine.own for machine in resolved.alike)
         return near, Rung.REFERENCE, sum(machine.measurements for machine in resolved.alike)
@@ -119,7 +119,7 @@ class Predictor:
             if (key := (part, id(case))) not in seen:
                 # Another GPU beside a familiar CPU leaves what runs on the CPU as sure as it was.
                 familiar = is_familiar(part, case, self._fit.effects)
-                standing = Standing(peers, familiar, resolved.model is not None)
+                standing = Standing(peers, familiar, resolved.measured_model)
                 seen[key] = scale_of(calibrations, near, chain_of(part, case), standing)
             return seen[key]
 
@@ -142,6 +142,13 @@ class Predictor:
             upper_seconds=bounds.upper,
             parts=parts,
         )
+
+
+def _models_on(fit: Fit) -> Counter[str]:
+    """Count the models that were measured on each hardware; names of models and nodes may hold an @ of their own."""
+    hardware = {known.key.text() for known in fit.catalogue.hardware}
+    tails = (pair[at + 1 :] for pair in fit.pairs for at, sign in enumerate(pair) if sign == "@")
+    return Counter(tail for tail in tails if tail in hardware)
 
 
 def _assumed_states(case: Case, scenes: Sequence[Scene]) -> list[str]:

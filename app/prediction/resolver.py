@@ -46,6 +46,11 @@ class Resolved:
         """The most measured of the known hardware that is meant."""
         return self.alike[0] if self.alike else None
 
+    @property
+    def measured_model(self) -> bool:
+        """Whether somebody has measured the model; of others there are facts alone."""
+        return self.model is not None and self.model.measurements > 0
+
     def at(self, states: tuple[str, ...], cached_fraction: float | None = None) -> Case:
         """Return the case in these states of weights, compile cache, inspection cache and kernel cache."""
         case = with_states(self.case, states, cached_fraction)

@@ -61,7 +61,7 @@ class Standing:
         Each model that tells of it errs as the one that is asked for, and other hardware tells as much as one more.
         After one model 22 %, after three 12 %, after twenty 2 %.
         """
-        return math.sqrt(1.0 + 1.0 / (self.peers + 1)) if self.peers else 1.0
+        return math.sqrt(1.0 + 1.0 / (self.peers + 1))
 
 
 def chain_of(part: Part, case: Case) -> Chain:
@@ -126,7 +126,7 @@ def _scale(sizes: Array, rows: Sequence[int], groups: Sequence[str], hardware: S
     for row in rows:
         told[hardware[row]][groups[row]].append(sizes[row])
     each = [_mean([_mean(own) for own in by_group.values()]) for by_group in told.values()]
-    votes = len(next(iter(told.values()))) if len(told) == 1 else len(told)
+    votes = max(len(told), *(len(by_group) for by_group in told.values()))  # One more that agrees must not widen it.
     # Scales differ by factors, so the middle is one of logarithms.
     size = _mean([math.log(max(SMALLEST_SCALE, one)) for one in each])
     return math.exp((votes * size + SCALE_VOTES * math.log(usual)) / (votes + SCALE_VOTES))

@@ -19,6 +19,8 @@ __all__ = ["Scene", "SceneBuilder"]
 MIN_SHARE = 0.02  # Rarer states are left out: each costs a prediction.
 MAX_EFFECT = 20.0  # A factor of half a billion: no data lead there, and exp() stays finite.
 _COLDER = frozenset(("disk", "network", "unknown"))
+_FULLER = {"cold": ("partial", "warm"), "partial": ("warm",)}
+"""Of each state of the kernel cache, those in which it holds more."""
 
 
 @dataclass(slots=True)
@@ -72,6 +74,11 @@ class SceneBuilder:
             warmer = resolved.at(("page_cache", case.compile, case.inspection, case.kernels))
             least = self._part_seconds(Part.WEIGHT_LOADING, warmer, resolved, known)
             parts[Part.WEIGHT_LOADING] = max(parts[Part.WEIGHT_LOADING], least)
+        for fuller in _FULLER.get(case.kernels, ()):
+            # Nor does building more kernels ever take less.
+            built = resolved.at((case.weights, case.compile, case.inspection, fuller))
+            for part in (Part.KV_CACHE_PROFILING, Part.KERNEL_WARMUP):
+                parts[part] = max(parts[part], self._part_seconds(part, built, resolved, known))
         seconds: dict[str, float] = {stage: sum(parts[part] for part in PARTS_OF[stage]) for stage in STAGES}
         return Scene(share, case, parts, {**seconds, "total": sum(seconds.values())})
 

@@ -198,8 +198,8 @@ class CacheSpec(Strict):
     model_inspection: InspectionCache | None = None
     """State of the model-inspection cache."""
     kernels: KernelCache | None = None
-    """State of Triton's kernel cache: cold where the engine builds most kernels of its own, partial where it builds
-    some beside those of other models (they differ by runner and vocabulary). A cold compile cache brings a cold one."""
+    """State of Triton's kernel cache: warm where it holds all that the engine needs, partial where it lacks some (they
+    differ by model runner and vocabulary), cold where it lacks more than it holds, as it does in a new container."""
 
 
 def _or_empty(schema: type[BaseModel]) -> BeforeValidator:

@@ -52,5 +52,10 @@ def test_most_reporters_decide_a_fact() -> None:
         ({"compile": "cold", "kernels": "cold"}, "unknown"),  # It says nothing of a start with a warm compile cache.
     ],
 )
-def test_the_kernel_cache_is_counted_beside_a_warm_compile_cache_alone(cache: dict[str, str], kernels: str) -> None:
+def test_the_kernel_cache_is_not_counted_beside_a_cold_compile_cache(cache: dict[str, str], kernels: str) -> None:
     assert states_of(Spec.of("m", "GPU", cache=cache))[3] == kernels
+
+
+def test_without_torch_compile_the_kernel_cache_counts_whatever_the_compile_cache() -> None:
+    cache = {"compile": "cold", "kernels": "warm"}
+    assert states_of(Spec.of("m", "GPU", engine={"enforce_eager": True}, cache=cache))[3] == "warm"

@@ -14,7 +14,7 @@ from app.prediction.predictor import Predictor
 from app.prediction.recipe import Recipe
 from app.reference import aliases, load_reference, models
 from app.schemas.prediction import Prediction, Rung
-from app.schemas.spec import Spec, WeightsState
+from app.schemas.spec import KernelCache, Spec, WeightsState
 from app.stages import STAGES, Part, Stage
 from tests.prediction.startups import MODEL, STAGE_SECONDS, TOTAL_SECONDS, node, spec, startup
 
@@ -104,6 +104,20 @@ def test_disk_is_never_faster_than_page_cache(predictor: Predictor, spec: Spec) 
 
 
 @WIDE
+@given(spec=specs(), own_h200=st.booleans())
+def test_building_more_kernels_is_never_faster(predictor: Predictor, spec: Spec, own_h200: bool) -> None:
+    if own_h200:
+        spec = spec.model_copy(update={"hardware": spec.hardware.model_copy(update={"gpu": "NVIDIA H200"})})
+
+    def told(kernels: KernelCache) -> float:
+        cache = spec.cache.model_copy(update={"kernels": kernels})
+        return predictor.predict(spec.model_copy(update={"cache": cache})).total.seconds
+
+    assert told(KernelCache.WARM) <= told(KernelCache.PARTIAL) + SLACK
+    assert told(KernelCache.PARTIAL) <= told(KernelCache.COLD) + SLACK
+
+
+@WIDE
 @given(spec=specs())
 def test_explained_terms_sum_to_the_answer(predictor: Predictor, spec: Spec) -> None:
     plain, explained = predictor.predict(spec), predictor.predict(spec, explain=True)
@@ -159,6 +173,16 @@ def test_a_model_that_nobody_knows_needs_facts(predictor: Predictor) -> None:
     assert_is_sound(predictor.predict(Spec.of({"name": "nobody/knows-me", "num_parameters": 10**9}, H100_NVL)))
     config = {"num_hidden_layers": 16, "hidden_size": 2048, "vocab_size": 128256}
     assert_is_sound(predictor.predict(Spec.of({"name": "nobody/knows-me", "config": config}, H100_NVL)))
+
+
+def test_a_model_of_which_only_facts_are_known_has_the_bounds_of_an_unknown_one() -> None:
+    shipped = next(model for model in models() if model.name == "mpt-7b")
+    observations = [Observation.of(m, reference=True) for m in load_reference()]
+    fitted = Predictor(fit(observations, aliases=aliases(), known_models=models()))
+    facts = shipped.model_dump(exclude_none=True)
+    cache = {"weights": "page_cache", "compile": "warm"}
+    known, new = (fitted.predict(Spec.of({**facts, "name": n}, H100_NVL, cache=cache)) for n in ("mpt-7b", "a/new"))
+    assert width(known) == pytest.approx(width(new))
 
 
 def test_an_ambiguous_name_lists_its_candidates(predictor: Predictor) -> None:
