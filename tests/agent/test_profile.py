@@ -28,6 +28,7 @@ def profile(tmp_path: Path, *arguments: str, **environment: str) -> "subprocess.
         "PYTHONPATH": f"{ROOT}:{tmp_path / 'engine'}",
         "COLDCAST_URL": f"http://127.0.0.1:{free_port()}",
         "COLDCAST_SPOOL_DIR": str(tmp_path / "spool"),
+        "COLDCAST_SEND_SECONDS": "1",
     }
     return subprocess.Popen(
         [sys.executable, "-m", "agent", "profile", "--executable", f"{sys.executable} {server}", *arguments],
