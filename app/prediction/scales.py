@@ -126,7 +126,8 @@ def _scale(sizes: Array, rows: Sequence[int], groups: Sequence[str], hardware: S
     for row in rows:
         told[hardware[row]][groups[row]].append(sizes[row])
     each = [_mean([_mean(own) for own in by_group.values()]) for by_group in told.values()]
-    votes = max(len(told), *(len(by_group) for by_group in told.values()))  # One more that agrees must not widen it.
+    # What several tell of yet another one scatters as they do; one alone is judged by its own groups.
+    votes = len(next(iter(told.values()))) if len(told) == 1 else len(told)
     # Scales differ by factors, so the middle is one of logarithms.
     size = _mean([math.log(max(SMALLEST_SCALE, one)) for one in each])
     return math.exp((votes * size + SCALE_VOTES * math.log(usual)) / (votes + SCALE_VOTES))

@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 
@@ -27,15 +25,8 @@ def test_a_scale_is_drawn_to_the_next_wider_one() -> None:
 def test_each_hardware_has_one_vote() -> None:
     once = [("disk", "a", "g", 0.01), ("disk", "b", "g", 0.1)]
     often = [*once, *(("disk", "a", f"g{i}", 0.01) for i in range(50))]
-    middle = math.sqrt(0.01 * 0.1)
-    assert middle < scales_of(often)["load|disk"] < scales_of(once)["load|disk"]  # Fifty-one are surer of the middle.
+    assert scales_of(often)["load|disk"] == pytest.approx(scales_of(once)["load|disk"])
     assert scales_of(often)["load|disk@a"] < scales_of(once)["load|disk@a"]
-
-
-def test_one_more_hardware_that_agrees_does_not_widen_a_scale() -> None:
-    alone = [("disk", "a", f"g{i}", 0.01) for i in range(20)]
-    agreed = [*alone, ("disk", "b", "g", 0.01)]
-    assert scales_of(agreed)["load|disk"] <= scales_of(alone)["load|disk"]
 
 
 def test_a_steady_hardware_has_narrower_scales_than_a_restless_one() -> None:
