@@ -1,4 +1,4 @@
-"""The predictor: a fit, ready to answer. No I/O, nothing learned; under a millisecond a spec."""
+"""The predictor: a fit, ready to answer. No I/O, nothing learned; one to three milliseconds a spec."""
 
 import math
 from collections import Counter
