@@ -64,11 +64,12 @@ class Recorder:
         return call  # type: ignore[return-value]  # functools.wraps keeps the signature, which mypy cannot follow.
 
     def go_live(self) -> None:
-        """From now on, write events as they come, after those that were held back."""
+        """Write the events that were held back, and from now on each as it comes."""
         import json  # Not before: a helper process that never goes live is spared it.
 
         self._encode = json.dumps
         self._live = True
+        self._append_held()
 
     def write(self, event: dict[str, Any]) -> None:
         """Append one event as one line; hold it back while the process is not live."""
@@ -77,9 +78,12 @@ class Recorder:
             return
         self._held.append(event)
         if self._live:
-            held, self._held = self._held, []
-            for one in held:
-                self._append(one)
+            self._append_held()
+
+    def _append_held(self) -> None:
+        held, self._held = self._held, []
+        for one in held:
+            self._append(one)
 
     def _append(self, event: dict[str, Any]) -> None:
         if self._file < 0:
