@@ -31,6 +31,7 @@ __all__ = [
     "effect_of",
     "hardware_of",
     "is_familiar",
+    "is_known_on",
     "keys_of",
     "place_key",
     "prior_mean",
@@ -86,6 +87,11 @@ def place_key(part: Part, case: Case) -> str:
     """Return the key of the effect that a part's cell has on the type of GPU or CPU that it runs on."""
     place = case.hardware.gpu if kind_of(part) == "gpu" else case.hardware.cpu
     return f"place_part:{case.cell(part)}@{place or '?'}"
+
+
+def is_known_on(part: Part, case: Case, known: Container[str]) -> bool:
+    """Whether this part's cell is known on the very hardware of the case."""
+    return f"node_part:{case.cell(part)}@{hardware_of(part, case).text()}" in known
 
 
 def hardware_of(part: Part, case: Case) -> HardwareKey:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from app.prediction.bounds import TARGETS, scale_of
 from app.prediction.case import Case
-from app.prediction.effects import is_familiar
+from app.prediction.effects import is_familiar, is_known_on
 from app.prediction.explanation import terms_of
 from app.prediction.fit import Fit
 from app.prediction.intervals import Evidence, Interval, interval
@@ -120,7 +120,9 @@ class Predictor:
                 # Another GPU beside a familiar CPU leaves what runs on the CPU as sure as it was.
                 familiar = is_familiar(part, case, self._fit.effects)
                 standing = Standing(peers, familiar, resolved.measured_model)
-                seen[key] = scale_of(calibrations, near, chain_of(part, case), standing)
+                # What known hardware has not shown, such as its first start with a cold cache, is new to it.
+                here = familiar or is_known_on(part, case, self._fit.effects)
+                seen[key] = scale_of(calibrations, near if here else "pooled", chain_of(part, case), standing)
             return seen[key]
 
         return Evidence(calibrations[near], scale, repeatability, widening, self._fit.recipe.floor_seconds)

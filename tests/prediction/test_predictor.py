@@ -265,6 +265,20 @@ def test_own_measurements_outweigh_the_reference_on_the_same_hardware(some_refer
     assert answer.total.seconds == pytest.approx(52.0, rel=0.05)
 
 
+def test_a_state_that_known_hardware_has_not_shown_is_as_unsure_as_new_hardware(
+    some_reference: list[Observation],
+) -> None:
+    def relative_width(observations: list[Observation], compile_cache: str) -> float:
+        asked = spec(cache={"weights": "page_cache", "compile": compile_cache})
+        answer = Predictor(fit([*some_reference, *observations], aliases=aliases())).predict(asked)
+        stage = answer.stages[list(STAGES).index(Stage.TORCH_COMPILE)]
+        return (stage.upper_seconds - stage.lower_seconds) / stage.seconds
+
+    own = node(1.0, of=spec())
+    assert relative_width(own, "cold") > 0.5
+    assert relative_width(own, "warm") < 0.2
+
+
 def test_a_wild_node_does_not_drag_the_others(some_reference: list[Observation]) -> None:
     asked = Spec.of(LLAMA, H100_NVL, cache={"weights": "page_cache", "compile": "warm"})
     without, with_wild = (
