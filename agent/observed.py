@@ -109,18 +109,7 @@ def other_facts(chain: Chain, processes: Iterable[Process]) -> dict[str, Any]:
     """Return what is worth keeping beside the spec: detail of the stages, and the model as the engine resolved it."""
     config = _note(chain, "engine_config")
     facts: dict[str, Any] = {
-        "resolved": {
-            name: config[name]
-            for name in (
-                "dtype",
-                "quantization",
-                "data_parallel_size",
-                "executor",
-                "compilation_mode",
-                "cudagraph_mode",
-            )
-            if name in config
-        },
+        "resolved": {name: config[name] for name in _RESOLVED if name in config},
         "ranks": len(chain.workers) or None,
         "engine_tokenizer_seconds": _total(chain, "engine_tokenizer"),
         "cudagraph_estimate_seconds": _total(chain, "graph_estimate"),

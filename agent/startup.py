@@ -1,7 +1,6 @@
 """One startup under measurement: what was known before it, the hook around it, and the measurement it ends in."""
 
 import json
-import logging
 import os
 import shutil
 import tempfile
@@ -22,7 +21,6 @@ from agent.report import UNKNOWN, Failure, build_measurement
 
 __all__ = ["Startup", "clock", "health_check"]
 
-logger = logging.getLogger(__name__)
 HOOK = Path(__file__).parent / "hook"
 
 
@@ -101,13 +99,9 @@ class Startup:
     def _kernels(self) -> dict[str, str]:
         """Return in which state the kernel cache was, by what the engine added to it; nothing where nobody can tell."""
         before = self.facts.facts.get("kernel_caches", {}).get("kernels")
-        if not before:
+        if not before:  # The probe failed, as counting would now.
             return {}
-        try:
-            state = kernel_state(before, kernels_built(self.environment))
-        except (OSError, RuntimeError):  # As a probe that fails, it costs its own facts only.
-            logger.info("kernel_state_unknown", exc_info=True)
-            return {}
+        state = kernel_state(before, kernels_built(self.environment))
         return {"kernels": state} if state else {}
 
     def keep_events(self, folder: Path, ended_at: float) -> None:

@@ -415,3 +415,10 @@ def test_the_order_of_the_files_does_not_matter(spans: list[tuple[int, str, floa
     seed.shuffle(by_file)
     shuffled = assemble(itertools.chain(*by_file), spawned_at=0.0, healthy_at=100.0)
     assert shuffled.parts == pytest.approx(tree.assembled().parts)
+
+
+def test_a_startup_plan_that_skips_stages_is_told() -> None:
+    tree = Tree()
+    front = tree.process(1, 0.0, imports=[(0.0, 5.5)])
+    front.span("engine_config", 5.5, 8.5, note={"version": "0.27.1", "startup_plan": "1", "dtype": "bfloat16"})
+    assert tree.assembled().facts["resolved"] == {"dtype": "bfloat16", "startup_plan": "1"}
