@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 
 from app.prediction.case import Case, HardwareKey
-from app.prediction.catalogue import is_compiled, states_of
 from app.prediction.engine_rules import (
     DEFAULT_BATCHED_TOKENS,
     builds_kernels,
@@ -13,6 +12,7 @@ from app.prediction.engine_rules import (
     has_second_runner,
 )
 from app.prediction.imputation import Facts, active_bytes
+from app.prediction.spec_facts import is_compiled, states_of
 from app.schemas.spec import ModelRunner, Spec
 
 __all__ = ["case_of", "with_states"]

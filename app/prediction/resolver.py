@@ -10,19 +10,16 @@ from app.prediction.case import Case, HardwareKey
 from app.prediction.case_of import case_of, with_states
 from app.prediction.catalogue import (
     Catalogue,
-    Identity,
     KnownHardware,
     KnownModel,
     Names,
     choose,
-    facts_of,
-    hardware_key,
-    identity_of,
     most_common_version,
 )
 from app.prediction.engine_rules import minor_version
 from app.prediction.imputation import Facts, completed
 from app.prediction.observation import Observation
+from app.prediction.spec_facts import Identity, facts_of, hardware_key, identity_of
 from app.schemas.spec import Spec
 
 __all__ = ["Resolved", "Resolver"]

@@ -1,6 +1,7 @@
 import pytest
 
-from app.prediction.catalogue import Catalogue, Names, choose, states_of
+from app.prediction.catalogue import Catalogue, Names, choose
+from app.prediction.spec_facts import states_of
 from app.schemas.spec import Spec
 from tests.prediction.startups import spec, startup
 
