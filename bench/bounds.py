@@ -78,14 +78,14 @@ def _deviations(training: Training, answers: Answers) -> dict[str, float]:
 
 
 def _bounded(answers: Answers, name: str) -> list[Bounded]:
-    """Return every outcome of the stage (or the total) that took over a second."""
+    """Return every outcome of the stage (or the total) that took over a second; ``other`` where it was measured."""
     everything = [ask for asks in _scored().values() for ask in asks]
     deviations = {training: _deviations(training, answers) for training in _trainings(everything)}
     found = []
     for protocol, asks in _scored().items():
         for ask in asks:
             row, estimate = load_rows()[ask.row], answers[ask]
-            if estimate and (measured := row.seconds.get(name, 0.0)) > LEAST_SECONDS:
+            if estimate and name in row.observed and (measured := row.seconds[name]) > LEAST_SECONDS:
                 deviation = deviations[_residual_training(ask.training)][name]
                 group = protocol, row.node, row.model
                 found.append(Bounded(group, measured, estimate.seconds[name], *estimate.bounds[name], deviation))

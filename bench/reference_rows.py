@@ -87,6 +87,11 @@ class Row:
             **{str(name): s for name, s in self.measurement.stage_seconds.items()},
         }
 
+    @property
+    def observed(self) -> set[str]:
+        """The total and the stages that were measured: ``other`` is not, where the row's total was rebuilt."""
+        return {TOTAL, *map(str, self.observation.stages)}
+
 
 @lru_cache
 def load_rows() -> tuple[Row, ...]:

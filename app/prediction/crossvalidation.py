@@ -24,7 +24,7 @@ MEMBERS = np.array([[1.0] * len(PARTS)] + [[float(p in PARTS_OF[s]) for p in PAR
 """Which parts each target is made of: shape (8, 17)."""
 
 
-def calibrate(table: Table, totals: Array, recipe: Recipe) -> dict[str, Calibration]:
+def calibrate(table: Table, recipe: Recipe) -> dict[str, Calibration]:
     """Measure for each nearness how far held-out startups lie from their prediction.
 
     Held out are single startups of pairs (model, hardware) that others remain of, pairs, models, and machines. Machines
@@ -32,7 +32,7 @@ def calibrate(table: Table, totals: Array, recipe: Recipe) -> dict[str, Calibrat
     """
     hardware = [case.hardware.text() for case in table.cases]
     chains = [[chain_of(part, case) for part in PARTS] for case in table.cases]
-    data = _Data(table, totals, hardware, chains, recipe.floor_seconds)
+    data = _Data(table, hardware, chains, recipe.floor_seconds)
     calibrations: dict[str, Calibration] = {}
     for trial in _trials(table.cases, hardware, recipe):
         calibrations[trial.near] = _calibration(calibrations, trial, data, _held(table, recipe, trial))
@@ -44,7 +44,6 @@ class _Data:
     """What was measured; the hardware and the circumstances of every part of each row."""
 
     table: Table
-    totals: Array
     hardware: Sequence[str]
     chains: Sequence[Sequence[Chain]]
     floor: float
@@ -217,12 +216,20 @@ def _calibration(before: Mapping[str, Calibration], trial: _Trial, data: _Data, 
         [scale_of(known, trial.near, chain, one) for chain, one in zip(row, standings, strict=True)]
         for row, standings in zip(chains, held.standings, strict=True)
     ]
-    predicted = np.column_stack([parts.sum(axis=1), stage_sums(parts)])
-    # Totals of unknown parts say little.
-    whole = np.where(np.isnan(taken.stages).any(axis=1), np.nan, data.totals[held.rows])
-    errors = np.column_stack([whole, taken.stages]) - predicted
+    stages = stage_sums(parts)
+    predicted = np.column_stack([parts.sum(axis=1), stages])
+    errors = np.column_stack([_whole(taken, stages), taken.stages]) - predicted
     errors /= deviations(parts, np.array(each).reshape(parts.shape), floor)
     return Calibration(scales, _spreads(errors, np.array([case.rare for case in taken.cases], dtype=bool), voters))
+
+
+def _whole(taken: Table, predicted: Array) -> Array:
+    """Return the totals that errors are measured on: shape (rows,).
+
+    Where nobody clocked it, with ``other`` as predicted; totals of the six stages' unknown seconds say little.
+    """
+    rebuilt = taken.stages[:, :-1].sum(axis=1) + predicted[:, -1]
+    return np.where(np.isnan(taken.totals) | np.isnan(rebuilt), rebuilt, taken.totals)
 
 
 def _spreads(errors: Array, rare: NDArray[np.bool_], voters: Sequence[str]) -> dict[str, Spread]:

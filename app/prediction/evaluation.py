@@ -52,10 +52,9 @@ def compare(
     catalogue = Catalogue.of(usable, aliases)
     resolver = Resolver(catalogue)
     table = Table.of(usable, [resolver.measured(o).case for o in usable])
-    totals = np.array([o.total_seconds for o in usable])
     models = [case.model for case in table.cases]
-    first = _errors(table, totals, models, candidate)
-    second = first if candidate == champion else _errors(table, totals, models, champion)
+    first = _errors(table, models, candidate)
+    second = first if candidate == champion else _errors(table, models, champion)
     if len(first) < MIN_GROUPS:
         reason = f"only {len(first)} models can be held out, too few to tell recipes apart"
         return Comparison(True, reason, _scores(first), _scores(second))
@@ -70,13 +69,14 @@ def compare(
     return Comparison(promote, reason, scores, rival)
 
 
-def _errors(table: Table, totals: Array, models: Sequence[str], recipe: Recipe) -> dict[str, Array]:
-    """Return for each held-out model the relative errors of its startups' totals."""
+def _errors(table: Table, models: Sequence[str], recipe: Recipe) -> dict[str, Array]:
+    """Return for each held-out model the relative errors of its startups' totals, where they were clocked."""
     errors: dict[str, list[float]] = {}
     floor = recipe.floor_seconds
     for rows, parts in held_out(table, recipe, models, recipe.folds):
-        relative = (parts.sum(axis=1) - totals[rows]) / (totals[rows] + floor)
-        for row, error in zip(rows, relative, strict=True):
+        relative = (parts.sum(axis=1) - table.totals[rows]) / (table.totals[rows] + floor)
+        clocked = ~np.isnan(relative)
+        for row, error in zip(rows[clocked], relative[clocked], strict=True):
             errors.setdefault(models[row], []).append(float(error))
     return {model: np.array(values) for model, values in errors.items()}
 

@@ -23,7 +23,7 @@ from app.schemas.spec import ModelSpec
 
 __all__ = ["FORMAT_VERSION", "Fit", "fit", "is_usable"]
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 LEFT_OUT_WEIGHT = 0.05  # Student's weight of a part about nine deviations off.
 MAX_LEFT_OUT = 500
 Array = NDArray[np.float64]
@@ -114,7 +114,6 @@ def fit(
     resolver = Resolver(catalogue)
     cases = [resolver.measured(o).case for o in usable]
     table = Table.of(usable, cases)
-    totals = np.array([o.total_seconds for o in usable])
     learned, weights = learn(table, recipe)
     seconds = learned.seconds(table, recipe)
     keys = [key for level in table.levels.keys for key in level]
@@ -130,9 +129,9 @@ def fit(
             for part, c in zip(PARTS, learned.coefficients, strict=True)
         },
         effects={key: float(value) for key, value in zip(keys, values, strict=True) if value},
-        unattributed=_unattributed(table, totals, seconds, recipe),
-        calibrations=calibrate(table, totals, recipe),
-        repeatability=_repeatability(table, totals, recipe),
+        unattributed=_unattributed(table, seconds, recipe),
+        calibrations=calibrate(table, recipe),
+        repeatability=_repeatability(table, recipe),
         pairs=_pairs(usable, cases),
         catalogue=catalogue,
     )
@@ -140,7 +139,7 @@ def fit(
 
 def is_usable(observation: Observation) -> bool:
     """Whether every number of the observation is one that a startup can take."""
-    seconds = (observation.total_seconds, *observation.stages.values(), *observation.parts.values())
+    seconds = (observation.total_seconds or 0.0, *observation.stages.values(), *observation.parts.values())
     return all(math.isfinite(value) and value >= 0 for value in seconds)
 
 
@@ -168,17 +167,17 @@ def _left_out(rows: Sequence[Observation], table: Table, seconds: Array, weights
     ]
 
 
-def _unattributed(table: Table, totals: Array, seconds: Array, recipe: Recipe) -> dict[str, float]:
+def _unattributed(table: Table, seconds: Array, recipe: Recipe) -> dict[str, float]:
     """Learn what totals say of stages that were not observed: a factor by hardware, and by model on it."""
     missing = np.isnan(table.stages)
-    rest = totals - np.nansum(table.stages, axis=1)
+    rest = table.totals - np.nansum(table.stages, axis=1)
     expected = np.sum(stage_sums(seconds) * missing, axis=1)
     floor = recipe.floor_seconds
     factors: dict[str, float] = {}
     ratios = np.log(np.maximum(rest, floor) / np.maximum(expected, floor))
     for level in (_hardware_of, _pair_of):
         groups: dict[str, list[int]] = {}
-        for row in np.flatnonzero(missing.any(axis=1)):
+        for row in np.flatnonzero(missing.any(axis=1) & ~np.isnan(rest)):
             groups.setdefault(level(table, int(row)), []).append(int(row))
         for key, rows in sorted(groups.items()):
             middle = float(np.median(ratios[rows]))
@@ -195,16 +194,17 @@ def _pair_of(table: Table, row: int) -> str:
     return f"{table.cases[row].model}@{_hardware_of(table, row)}"
 
 
-def _repeatability(table: Table, totals: Array, recipe: Recipe) -> dict[str, float]:
+def _repeatability(table: Table, recipe: Recipe) -> dict[str, float]:
     """Return for each hardware how far startups of one spec lie from each other."""
     groups: dict[tuple[str, str], list[float]] = {}
     for row, case in enumerate(table.cases):
         alike = f"{case.model}|{case.weights}|{case.compile}|{case.inspection}|{case.load_format}|{case.graphs}"
-        groups.setdefault((_hardware_of(table, row), alike), []).append(math.log(totals[row] + recipe.floor_seconds))
+        groups.setdefault((_hardware_of(table, row), alike), []).append(table.totals[row])
     spreads: dict[str, list[float]] = {}
-    for (hardware, _), logs in groups.items():
-        if len(logs) > 1:
-            spreads.setdefault(hardware, []).append(float(np.std(logs, ddof=1)))
+    for (hardware, _), totals in groups.items():
+        clocked = np.log(np.array(totals)[~np.isnan(totals)] + recipe.floor_seconds)
+        if len(clocked) > 1:
+            spreads.setdefault(hardware, []).append(float(np.std(clocked, ddof=1)))
     return {hardware: float(np.median(values)) for hardware, values in sorted(spreads.items())}
 
 

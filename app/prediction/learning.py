@@ -29,10 +29,12 @@ Index = NDArray[np.intp]
 class Table:
     """Observations as arrays; n of them.
 
-    ``stages`` and ``parts`` hold the observed seconds, NaN where not observed: shapes (n, 7) and (n, 17).
+    ``totals``, ``stages`` and ``parts`` hold the observed seconds, NaN where not observed: shapes (n,), (n, 7) and
+    (n, 17).
     """
 
     cases: list[Case]
+    totals: Array
     stages: Array
     parts: Array
     designs: list[Array]
@@ -47,6 +49,7 @@ class Table:
         """Lay the observations out."""
         return cls(
             cases,
+            _filled([[o.total_seconds] for o in observations]).reshape(len(observations)),
             _filled([[o.stages.get(stage) for stage in STAGES] for o in observations]),
             _filled([[o.parts.get(part) for part in PARTS] for o in observations]),
             [design(part, cases) for part in PARTS],
@@ -59,6 +62,7 @@ class Table:
         flat = (rows[:, None] * len(PARTS) + np.arange(len(PARTS))).ravel()
         return Table(
             [self.cases[i] for i in rows],
+            self.totals[rows],
             self.stages[rows],
             self.parts[rows],
             [values[rows] for values in self.designs],

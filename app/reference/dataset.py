@@ -8,10 +8,10 @@ What a fit must know of the rows of the publication, all under ``facts``:
 
 - ``aggregate``: the row is a mean of five runs. Its stages are true means, but its total was rebuilt from them and
   lacks what belongs to no stage: about 0.49 s on n1, 0.53 s on n2 and 0.8 s on n3 (0.2 to 1.4). So ``other`` of such
-  a row is too small by that much, and so is the total; learn ``other`` from rows without it where there are any. On
-  n3 a part of the loss lies in ``model_loading``, where single runs spend 0.5 to 1.8 s outside its parts.
+  a row is too small by that much, and so is the total: neither is learned from (app/prediction/observation.py). On n3
+  a part of the loss lies in ``model_loading``, where single runs spend 0.5 to 1.8 s outside its parts.
 - ``stamps``: the bootstrap was logged in whole seconds, so its parts are coarse, and a 0.0 among them means less than
-  a second.
+  a second. ``other``, which is what is left of the total, is off by as much and not learned from.
 - ``run`` = ``cache_disabled_first_run``: the compile cache was off, and this was the first of the startups without it.
   Compilation, KV profiling and capture took 2 to 17 s longer than in the later ones, which share its cache state.
 - ``experiment``, ``iteration``, ``table``, ``label``, ``source``: where the row stands in the publication. There is no

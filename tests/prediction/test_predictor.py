@@ -1,6 +1,5 @@
 import json
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from app.reference import aliases, load_reference, models
 from app.schemas.prediction import Prediction, Rung
 from app.schemas.spec import KernelCache, Spec, WeightsState
 from app.stages import STAGES, Part, Stage
+from bench.corruption import scaled
 from tests.prediction.startups import MODEL, STAGE_SECONDS, TOTAL_SECONDS, node, spec, startup
 
 H100_NVL = "NVIDIA H100 NVL"
@@ -294,7 +294,7 @@ def test_a_model_wrong_throughout_does_not_drag_its_architecture(reference: list
     asked = next(o.spec for o in reference if o.spec.model.name == "falcon-11b")
     right, wrong = (
         Predictor(fit(observations, recipe=Recipe(folds=0), aliases=aliases())).predict(asked).total.seconds
-        for observations in (known, [thrice(o) if o.spec.model.name == "falcon-7b" else o for o in known])
+        for observations in (known, [scaled(o, 3.0) if o.spec.model.name == "falcon-7b" else o for o in known])
     )
     assert wrong == pytest.approx(right, rel=0.2)
 
@@ -304,18 +304,9 @@ def test_the_smallest_model_wrong_throughout_bends_no_line(reference: list[Obser
     known = [o for o in reference if o.spec.model.name != "granite4.0-h-32b"]
     right, wrong = (
         Predictor(fit(observations, recipe=Recipe(folds=0), aliases=aliases())).predict(asked).stages[2].seconds
-        for observations in (known, [thrice(o) if o.spec.model.name == "qwen-0.5b" else o for o in known])
+        for observations in (known, [scaled(o, 3.0) if o.spec.model.name == "qwen-0.5b" else o for o in known])
     )
     assert wrong == pytest.approx(right, rel=0.05)
-
-
-def thrice(observation: Observation) -> Observation:
-    return replace(
-        observation,
-        total_seconds=3 * observation.total_seconds,
-        stages={stage: 3 * seconds for stage, seconds in observation.stages.items()},
-        parts={part: 3 * seconds for part, seconds in observation.parts.items()},
-    )
 
 
 def test_predictions_survive_the_round_trip(reference_fit: Any, predictor: Predictor) -> None:
