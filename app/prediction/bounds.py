@@ -21,7 +21,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from app.prediction.case import Case
-from app.prediction.scales import MEAN_SIZE, Chain, Standing, chain_on_new, narrowest
+from app.prediction.scales import MEAN_SIZE, Chain, Standing, anywhere, chain_on_new, narrowest
 from app.stages import STAGES
 
 __all__ = ["COVERAGE", "NEARNESS", "TARGETS", "Calibration", "Spread", "scale_of", "spread_of"]
@@ -32,8 +32,9 @@ TARGETS: tuple[str, ...] = ("total", *(stage.value for stage in STAGES))
 """What is bounded: the total and each stage."""
 NEARNESS = ("history", "elsewhere", "hardware", "pooled")
 """This model on this hardware; this model elsewhere and this hardware; this hardware alone; neither."""
-WIDEST = 10.0
-"""An error counts as ten deviations at most: bounds beyond that say nothing more."""
+WIDEST = 5.0
+"""An error counts as five deviations at most: of Student's errors fewer than one in a hundred lie further out, and one
+disk that is nothing like the others must not widen the bounds of all."""
 PRIOR_GROUPS = 1.0
 """Groups of one deviation each that the parametric bounds begin with, so that no group or one gives bounds as well."""
 CONFORMAL_GROUPS = 45
@@ -90,7 +91,11 @@ def scale_of(calibrations: Mapping[str, Calibration], near: str, chain: Chain, s
     if near != "pooled":
         return narrowest(calibrations[near].scales, chain) * standing.uncertainty
     usual = narrowest(calibrations[near].scales, chain_on_new(chain, familiar=standing.familiar))
-    return usual if standing.known_model else math.hypot(usual, narrowest(calibrations["hardware"].scales, chain[:-1]))
+    return (
+        usual
+        if standing.known_model
+        else math.hypot(usual, narrowest(calibrations["hardware"].scales, anywhere(chain)))
+    )
 
 
 def spread_of(errors: Array, groups: Sequence[str]) -> Spread:

@@ -22,6 +22,7 @@ __all__ = [
     "MEAN_SIZE",
     "Chain",
     "Standing",
+    "anywhere",
     "chain_of",
     "chain_on_new",
     "measure",
@@ -31,7 +32,12 @@ __all__ = [
 
 Array = NDArray[np.float64]
 Chain = Sequence[str]
-"""The circumstances of a part, widest first: in what kind of start, its cache state, whether unusual, the hardware."""
+"""The circumstances of a part, widest first: in what kind of start, its cache state, whether it is unusual, its cache
+state on this hardware, and whether it is unusual there. Hardware tells more than that a start is unusual."""
+WIDER = (0, 0, 1, 1, 3)
+"""Of each place in a chain, the place of the next wider circumstance."""
+ANYWHERE = 3
+"""The circumstances of a chain that name no hardware."""
 DEFAULT_SCALE = 0.25
 """Relative error of a part before any was held out: a quarter."""
 SCALE_VOTES = 1.0
@@ -67,8 +73,13 @@ class Standing:
 
 def chain_of(part: Part, case: Case) -> Chain:
     """Return the circumstances of a part of a case."""
-    told, hardware = case.circumstance(part), hardware_of(part, case).text()
-    return _start(part, rare=case.rare), case.cell(part), told, f"{told}@{hardware}"
+    cell, told, hardware = case.cell(part), case.circumstance(part), hardware_of(part, case).text()
+    return _start(part, rare=case.rare), cell, told, f"{cell}@{hardware}", f"{told}@{hardware}"
+
+
+def anywhere(chain: Chain) -> Chain:
+    """Return the circumstances that name no hardware."""
+    return chain[:ANYWHERE]
 
 
 def roots() -> list[str]:
@@ -82,7 +93,7 @@ def _start(part: Part, *, rare: bool) -> str:
 
 def chain_on_new(chain: Chain, *, familiar: bool) -> Chain:
     """Return the circumstances on hardware that was never seen."""
-    return tuple(f"{one}@{'familiar' if familiar else 'strange'}" for one in chain[:-1])
+    return tuple(f"{one}@{'familiar' if familiar else 'strange'}" for one in anywhere(chain))
 
 
 def narrowest(scales: Mapping[str, float], chain: Chain) -> float:
@@ -103,32 +114,40 @@ def measure(
     ----------
     chains : the circumstances of each part of each row.
     errors : logarithm of observed over predicted, NaN where not observed: shape (rows, 17).
-    groups, hardware : of each row; each hardware has one vote, shared by its groups, shared by their rows.
+    groups, hardware : of each row; each hardware has one vote, shared by its groups, shared by their rows. Where
+        hardware is "", it is none that will be asked for: each group has one vote.
     usual : what the scales are drawn to: of each of ``roots()``, and of others where they were not held out.
     """
     scales = dict(usual)
     for column, row_chains in enumerate(zip(*chains, strict=True)):
         rows_of: dict[str, list[int]] = defaultdict(list)
         wider: dict[str, str] = {}
+        own: dict[str, bool] = {}
         for row in np.flatnonzero(~np.isnan(errors[:, column])).tolist():
-            chain = tuple(dict.fromkeys(row_chains[row]))
-            for one, before in zip(chain, (chain[0], *chain), strict=False):
-                rows_of[one].append(row)
-                wider[one] = before
+            chain = row_chains[row]
+            for i, one in enumerate(chain):
+                if one != chain[WIDER[i]] or not i:
+                    rows_of[one].append(row)
+                    wider[one] = chain[WIDER[i]]
+                    own[one] = i >= ANYWHERE or not hardware[row]
         sizes = np.minimum(np.abs(errors[:, column]), LARGEST_ERROR) / MEAN_SIZE
         for one, rows in rows_of.items():  # Wider ones come first.
-            scales[one] = _scale(sizes, rows, groups, hardware, scales[wider[one]])
+            scales[one] = _scale(sizes, rows, groups, hardware, scales[wider[one]], own=own[one])
     return scales
 
 
-def _scale(sizes: Array, rows: Sequence[int], groups: Sequence[str], hardware: Sequence[str], usual: float) -> float:
-    """Return the scale of errors of these sizes, drawn to the usual one where groups are few."""
+def _scale(
+    sizes: Array, rows: Sequence[int], groups: Sequence[str], hardware: Sequence[str], usual: float, *, own: bool
+) -> float:
+    """Return the scale of errors of these sizes, drawn to the usual one where few tell of it.
+
+    What a hardware tells of its ``own`` scale is as sure as its groups are many; of another hardware's it tells as one.
+    """
     told: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         told[hardware[row]][groups[row]].append(sizes[row])
     each = [_mean([_mean(own) for own in by_group.values()]) for by_group in told.values()]
-    # What several tell of yet another one scatters as they do; one alone is judged by its own groups.
-    votes = len(next(iter(told.values()))) if len(told) == 1 else len(told)
+    votes = sum(map(len, told.values())) if own else len(told)
     # Scales differ by factors, so the middle is one of logarithms.
     size = _mean([math.log(max(SMALLEST_SCALE, one)) for one in each])
     return math.exp((votes * size + SCALE_VOTES * math.log(usual)) / (votes + SCALE_VOTES))

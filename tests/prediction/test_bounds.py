@@ -65,7 +65,7 @@ CASES = st.floats(0.01, 1.0), st.integers(1, 50)
 
 @given(*CASES, st.booleans())
 def test_fewer_peers_and_less_known_never_narrow_a_scale(scale: float, peers: int, familiar: bool) -> None:
-    chain = ("imports", "imports", "imports", "imports@somewhere")
+    chain = ("imports", "imports", "imports", "imports@somewhere", "imports@somewhere")
     calibrations = {
         "elsewhere": Calibration({"imports": scale}, {}),
         "hardware": Calibration({"imports": scale}, {}),
