@@ -36,6 +36,21 @@ def test_a_dense_decoder() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("told", "tied"),
+    [
+        ({}, None),
+        ({"tie_word_embeddings": True}, True),
+        ({"tie_word_embeddings": "yes"}, None),
+        ({"model_type": "falcon"}, True),
+        ({"model_type": "falcon", "tie_word_embeddings": False}, False),
+        ({"text_config": {"tie_word_embeddings": True}}, True),
+    ],
+)
+def test_tied_embeddings(told: dict[str, Any], tied: bool | None) -> None:
+    assert model_facts({**LLAMA, **told}).get("tie_word_embeddings") is tied
+
+
 def test_experts_and_their_layers() -> None:
     config = {**LLAMA, "n_routed_experts": 64, "num_experts_per_tok": 6, "first_k_dense_replace": 1}
     facts = model_facts({**config, "moe_intermediate_size": 1408})

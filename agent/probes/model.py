@@ -10,13 +10,13 @@ from agent.probes.base import Context, Found, NoData
 from agent.probes.model_files import ModelFiles
 from app.hf_config import model_facts
 
-__all__ = ["parse_header", "probe", "read_config_json", "read_header"]
+__all__ = ["head_bytes", "parse_header", "probe", "read_config_json", "read_header"]
 
 MAX_HEADER_BYTES = 100 * 2**20  # The format's own limit.
 
 
 def probe(context: Context) -> Found:
-    """Read config.json, the sizes of the weight files, and the header of the first."""
+    """Read config.json, the sizes of the weight files, and the header of the first; of all where a head is tied."""
     files = context.files
     if files.name is None:
         raise NoData("the command line names no model")
@@ -31,6 +31,8 @@ def probe(context: Context) -> Found:
     if facts.get("format") == "safetensors":
         stored = parse_header(read_header(files.weights[0]))
         facts["stored_bytes_by_dtype"] = dict(stored)
+        if model.get("tie_word_embeddings"):
+            model["unloaded_weight_bytes"] = sum(head_bytes(read_header(path)) for path in files.weights)
     return Found({"model": model}, facts)
 
 
@@ -66,6 +68,13 @@ def parse_header(header: bytes) -> Counter[str]:
             first, last = tensor["data_offsets"]
             counter[str(tensor["dtype"])] += last - first
     return counter
+
+
+def head_bytes(header: bytes) -> int:
+    """Return the bytes of the output head among the tensors that ``header`` describes: tied, the engine skips it."""
+    tensors = json.loads(header or b"{}")
+    heads = (tensors[name]["data_offsets"] for name in tensors if name.split(".")[-2:] == ["lm_head", "weight"])
+    return sum(last - first for first, last in heads)
 
 
 def _overridden(config: dict[str, Any], overrides: Any) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from app.prediction.engine_rules import (
     graphs_captured,
     has_second_runner,
 )
-from app.prediction.imputation import Facts, active_bytes
+from app.prediction.imputation import Facts
+from app.prediction.model_bytes import active_bytes, loaded_bytes
 from app.prediction.spec_facts import is_compiled, states_of
 from app.schemas.spec import ModelRunner, Spec
 
@@ -25,7 +26,7 @@ def case_of(
     spec: Spec, facts: Facts, model: str, key: HardwareKey, version: tuple[int, ...], assumed: list[str]
 ) -> Case:
     """Return the case of a spec whose model has these ``facts``, on the hardware ``key``, in the spec's own states."""
-    engine, weights = spec.engine, facts["weight_bytes"]
+    engine = spec.engine
     tensor_parallel = engine.tensor_parallel_size or 1
     compiled = is_compiled(engine)
     usual = len(capture_sizes(version, engine.max_num_seqs, engine.max_num_batched_tokens))
@@ -39,7 +40,7 @@ def case_of(
         hardware=key,
         loading=key,
         own=True,
-        weight_bytes=float(weights),
+        weight_bytes=loaded_bytes(facts),
         layers=float(facts["num_layers"]),
         attention_layers=float(facts["num_attention_layers"]),
         mamba_layers=float(facts["num_mamba_layers"]),

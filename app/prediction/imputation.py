@@ -4,7 +4,7 @@ from typing import Any
 
 from app.hf_config import bits_per_weight
 
-__all__ = ["Facts", "active_bytes", "completed"]
+__all__ = ["Facts", "completed"]
 
 TOKENIZER_BYTES_PER_ENTRY = 60.0  # The paper's tokenizers: 47 (Qwen) to 72 (Gemma), gpt-oss 140.
 GRAPH_BYTES_PER_LAYER = 32_000.0  # The paper's graphs: 26 to 39 KiB a layer; 17 to 22 without gates or attention.
@@ -49,14 +49,3 @@ def _dense_parameters(facts: Facts) -> float:
     width = facts.get("intermediate_size") or 4 * hidden
     experts = max(1, facts.get("num_experts") or 1)
     return float(layers * hidden * (4 * hidden + 3 * width * experts) + 2 * hidden * (facts.get("vocab_size") or 1e5))
-
-
-def active_bytes(facts: Facts) -> float:
-    """Return the weight bytes that one token passes through; experts' share of them is estimated from their shape."""
-    weights, experts = float(facts["weight_bytes"]), facts.get("num_experts") or 0
-    layers, hidden, width = facts.get("num_moe_layers"), facts.get("hidden_size"), facts.get("intermediate_size")
-    if not experts or not layers or not hidden or not width:
-        return weights
-    bits = bits_per_weight(facts["dtype"], facts["quantization"])
-    routed = min(0.95 * weights, 3.0 * layers * experts * hidden * width * bits / 8)
-    return weights - float(routed) * (1.0 - min(1.0, (facts.get("num_experts_per_token") or 2) / experts))

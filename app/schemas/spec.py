@@ -88,6 +88,8 @@ class ModelSpec(Strict):
     """Hub revision; left out, it matches any."""
     weight_bytes: Bytes | None = Field(None, examples=[16060522496])
     """Bytes of the weight files as they lie on storage."""
+    unloaded_weight_bytes: Bytes | None = None
+    """Of these, bytes that the engine skips: an output head that is stored although it is tied to the embeddings."""
     num_parameters: Annotated[int, Field(ge=0, le=10**14), NUMBER] | None = None
     """Number of parameters; used with dtype and quantization where weight_bytes is not known."""
     num_weight_files: Count | None = None
@@ -112,6 +114,8 @@ class ModelSpec(Strict):
     """Width of the feed-forward block (of one expert in a mixture)."""
     vocab_size: Count | None = None
     """Entries of the vocabulary."""
+    tie_word_embeddings: bool | None = None
+    """Whether the output head is the table of embeddings, as in the config."""
     num_experts: Count | None = None
     """Routed experts a layer; null for a dense model."""
     num_experts_per_token: Count | None = None

@@ -123,6 +123,17 @@ def test_the_model_s_facts_come_from_its_files(tmp_path: Path) -> None:
     assert found.facts["stored_bytes_by_dtype"] == {"BF16": 8192}
 
 
+def test_a_head_that_the_engine_skips_is_told(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "tiny", config={"tie_word_embeddings": True})
+    (folder / "model.safetensors.index.json").unlink()
+    command = f"vllm serve {folder}"
+    assert model.probe(context(tmp_path, command)).spec["model"]["unloaded_weight_bytes"] == 0
+    write_safetensors(folder / "model-00003-of-00003.safetensors", {"lm_head.weight": ("BF16", 64), "x": ("BF16", 8)})
+    assert model.probe(context(tmp_path, command)).spec["model"]["unloaded_weight_bytes"] == 64
+    untied = f'{command} --hf-overrides {{"tie_word_embeddings":false}}'
+    assert "unloaded_weight_bytes" not in model.probe(context(tmp_path, untied)).spec["model"]
+
+
 def test_overrides_on_the_command_line_change_the_model(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "tiny")
     command = f'vllm serve {folder} --hf-overrides {{"num_hidden_layers":1}}'
