@@ -4,10 +4,13 @@ from dataclasses import dataclass, field
 
 from app.stages import Part, Stage, stage_of
 
-__all__ = ["COMPILED_PARTS", "Case", "HardwareKey"]
+__all__ = ["COMPILED_PARTS", "TENSORIZER", "Case", "HardwareKey"]
 
 COMPILED_PARTS = frozenset((Part.DYNAMO_TRANSFORM, Part.GRAPH_COMPILE, Part.GRAPH_LOAD, Part.KV_CACHE_PROFILING))
 """The parts that the compile cache tells apart: the profiling run is longer where it compiles."""
+
+TENSORIZER = "tensorizer"
+"""The load format whose loader has costs of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,8 @@ class Case:
     """Whether the sizes to capture are other than the version's rule gives."""
     active_bytes: float
     """Weight bytes that one token passes through: all but the experts that it is not routed to."""
+    page_locked_bytes: float
+    """Bytes of the buffers that tensorizer locks in memory; 0 for other load formats."""
     further_blocks: float
     """Blocks of 4096 beyond the first that a hidden state fills: kernels that reduce it whole split there."""
     assumed: list[str] = field(default_factory=list)
@@ -107,6 +112,11 @@ class Case:
         if part is Part.MODEL_INSPECTION:
             return f"{part}|{self.inspection}"
         return part.value
+
+    @property
+    def stored(self) -> bool:
+        """Whether weights are read from a disk or over a network, at least a part of them."""
+        return self.disk_share + self.network_share > 0
 
     @property
     def unusual(self) -> bool:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from app.prediction.case import Case, HardwareKey
+from app.prediction.case import TENSORIZER, Case, HardwareKey
 from app.prediction.engine_rules import (
     DEFAULT_BATCHED_TOKENS,
     builds_kernels,
@@ -12,7 +12,7 @@ from app.prediction.engine_rules import (
     has_second_runner,
 )
 from app.prediction.imputation import Facts
-from app.prediction.model_bytes import active_bytes, loaded_bytes
+from app.prediction.model_bytes import active_bytes, loaded_bytes, page_locked_bytes
 from app.prediction.spec_facts import is_compiled, states_of
 from app.schemas.spec import ModelRunner, Spec
 
@@ -75,6 +75,7 @@ def case_of(
         quota=spec.hardware.cpu_quota_cores or 0.0,
         asked_sizes=sizes != usual,
         active_bytes=active_bytes(facts),
+        page_locked_bytes=page_locked_bytes(facts, tensor_parallel) if load_format == TENSORIZER else 0.0,
         further_blocks=float(max(0, math.ceil((facts.get("hidden_size") or 0) / REDUCTION_BLOCK) - 1)),
         assumed=assumed,
     )

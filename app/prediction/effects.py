@@ -70,8 +70,7 @@ VERSION = LEVELS.index("version")
 
 def is_familiar(part: Part, case: Case, known: Container[str]) -> bool:
     """Whether unseen hardware has a CPU or GPU of a type that this part's cell is known on; disks are never alike."""
-    stored = part is Part.WEIGHT_LOADING and case.disk_share + case.network_share > 0
-    return not stored and place_key(part, case) in known
+    return not (part is Part.WEIGHT_LOADING and case.stored) and place_key(part, case) in known
 
 
 def exposures(case: Case) -> tuple[float, float]:
@@ -102,7 +101,7 @@ def hardware_of(part: Part, case: Case) -> HardwareKey:
 def keys_of(part: Part, case: Case) -> tuple[str | None, ...]:
     """Return the key of each level's effect on ``part``; None where the level has none."""
     kind, cell = kind_of(part), case.cell(part)
-    if part is Part.WEIGHT_LOADING and case.disk_share + case.network_share > 0:
+    if part is Part.WEIGHT_LOADING and case.stored:
         kind = f"{kind} from {case.weights}"  # How fast memory is copied says nothing of a disk.
     hardware = hardware_of(part, case).text()
     place_part = place_key(part, case)

@@ -1,7 +1,7 @@
 """Features: what each part's seconds are a sum of. Every feature is a quantity that is known before a startup.
 
 ``prior`` is the seconds per unit before any measurement, in round numbers from the paper's node n1 (EPYC 9354, H100
-NVL, vLLM 0.10.1.1), those of kernels from the first own H200 (vLLM 0.24.0); the data move it (see
+NVL, vLLM 0.10.1.1), those of kernels and of tensorizer from own H200s (docs/h200.md); the data move it (see
 Recipe.coefficient_deviation).
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.prediction.case import Case
+from app.prediction.case import TENSORIZER, Case
 from app.prediction.engine_rules import DEFAULT_BATCHED_TOKENS
 from app.stages import Part
 
@@ -54,6 +54,11 @@ def _cold(value: Callable[[Case], float]) -> Callable[[Case], float]:
 
 def _warm(value: Callable[[Case], float]) -> Callable[[Case], float]:
     return lambda case: value(case) * (1.0 - case.cold_share) if case.compiled else 0.0
+
+
+def _read(*, tensorized: bool) -> Callable[[Case], float]:
+    """The bytes that pass through memory; tensorizer's readers copy side by side, into buffers locked beforehand."""
+    return lambda case: case.weight_bytes * case.page_share if tensorized is (case.load_format == TENSORIZER) else 0.0
 
 
 def _captured(value: Callable[[Case], float]) -> Callable[[Case], float]:
@@ -121,7 +126,9 @@ FEATURES: dict[Part, tuple[Feature, ...]] = {
     ),
     Part.WEIGHT_LOADING: (
         Feature("constant", 0.1, _one),
-        Feature("weight_bytes", 1.4e-10, lambda c: c.weight_bytes * c.page_share, is_bytes=True),
+        Feature("weight_bytes", 1.4e-10, _read(tensorized=False), is_bytes=True),
+        Feature("tensorized_bytes", 5e-11, _read(tensorized=True), is_bytes=True),
+        Feature("page_locked_bytes", 4e-10, lambda c: c.page_locked_bytes * c.page_share, is_bytes=True),
         Feature("weight_bytes_from_disk", 1e-9, lambda c: c.weight_bytes * c.disk_share, is_bytes=True),
         Feature("weight_bytes_from_network", 3e-9, lambda c: c.weight_bytes * c.network_share, is_bytes=True),
     ),
