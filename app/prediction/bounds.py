@@ -33,8 +33,8 @@ TARGETS: tuple[str, ...] = ("total", *(stage.value for stage in STAGES))
 NEARNESS = ("history", "elsewhere", "hardware", "pooled")
 """This model on this hardware; this model elsewhere and this hardware; this hardware alone; neither."""
 WIDEST = 5.0
-"""An error counts as five deviations at most: of Student's errors fewer than one in a hundred lie further out, and one
-disk that is nothing like the others must not widen the bounds of all."""
+"""In a mean size, an error counts as five deviations at most: of Student's errors fewer than one in a hundred lie
+further out, and one disk that is nothing like the others must not widen the bounds of all."""
 PRIOR_GROUPS = 1.0
 """Groups of one deviation each that the parametric bounds begin with, so that no group or one gives bounds as well."""
 CONFORMAL_GROUPS = 45
@@ -101,13 +101,14 @@ def scale_of(calibrations: Mapping[str, Calibration], near: str, chain: Chain, s
 def spread_of(errors: Array, groups: Sequence[str]) -> Spread:
     """Measure the spread of ``errors`` in deviations, each of one group."""
     counts = Counter(groups)
-    values, count = np.clip(errors, -WIDEST, WIDEST), len(counts)
+    count = len(counts)
     votes = np.array([1.0 / counts[group] for group in groups])
     if count < CONFORMAL_GROUPS:
-        size = (float(votes @ np.abs(values)) + PRIOR_GROUPS * MEAN_SIZE) / (count + PRIOR_GROUPS)
+        sizes = np.minimum(np.abs(errors), WIDEST)
+        size = (float(votes @ sizes) + PRIOR_GROUPS * MEAN_SIZE) / (count + PRIOR_GROUPS)
         return Spread(count, size * _widths((1 + COVERAGE) / 2, count), size * _widths(COVERAGE, count), None, False)
-    two_sided, p90 = (_quantile(told, votes, COVERAGE, count) for told in (np.abs(values), values))
-    p99 = max(_quantile(values, votes, 0.99, count), two_sided) if 0.99 * (count + 1) <= count else None
+    two_sided, p90 = (_quantile(told, votes, COVERAGE, count) for told in (np.abs(errors), errors))
+    p99 = max(_quantile(errors, votes, 0.99, count), two_sided) if 0.99 * (count + 1) <= count else None
     return Spread(count, two_sided, min(max(p90, 0.0), two_sided), p99, True)
 
 

@@ -6,7 +6,7 @@ where few groups tell.
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -88,7 +88,7 @@ def roots() -> list[str]:
 
 
 def _start(part: Part, *, rare: bool) -> str:
-    return f"{part}|rare" if rare else part.value
+    return f"{part}|rare" if rare else f"{part}|everyday"
 
 
 def chain_on_new(chain: Chain, *, familiar: bool) -> Chain:
@@ -120,19 +120,20 @@ def measure(
     """
     scales = dict(usual)
     for column, row_chains in enumerate(zip(*chains, strict=True)):
-        rows_of: dict[str, list[int]] = defaultdict(list)
-        wider: dict[str, str] = {}
-        own: dict[str, bool] = {}
-        for row in np.flatnonzero(~np.isnan(errors[:, column])).tolist():
-            chain = row_chains[row]
-            for i, one in enumerate(chain):
-                if one != chain[WIDER[i]] or not i:
-                    rows_of[one].append(row)
-                    wider[one] = chain[WIDER[i]]
-                    own[one] = i >= ANYWHERE or not hardware[row]
         sizes = np.minimum(np.abs(errors[:, column]), LARGEST_ERROR) / MEAN_SIZE
-        for one, rows in rows_of.items():  # Wider ones come first.
-            scales[one] = _scale(sizes, rows, groups, hardware, scales[wider[one]], own=own[one])
+        observed = np.flatnonzero(~np.isnan(errors[:, column])).tolist()
+        for place in range(max(map(len, row_chains), default=0)):  # Wider ones come first.
+            rows_of: dict[str, list[int]] = defaultdict(list)
+            wider: dict[str, Counter[str]] = defaultdict(Counter)
+            for row in observed:
+                one, before = row_chains[row][place], row_chains[row][WIDER[place]]
+                if one != before or not place:
+                    rows_of[one].append(row)
+                    wider[one][before] += 1
+            for one, rows in rows_of.items():
+                drawn_to = scales[min(wider[one], key=lambda name: (-wider[one][name], name))]
+                own = place >= ANYWHERE or not hardware[rows[0]]
+                scales[one] = _scale(sizes, rows, groups, hardware, drawn_to, own=own)
     return scales
 
 
@@ -146,7 +147,7 @@ def _scale(
     told: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         told[hardware[row]][groups[row]].append(sizes[row])
-    each = [_mean([_mean(own) for own in by_group.values()]) for by_group in told.values()]
+    each = [_mean([_mean(sizes_of) for sizes_of in by_group.values()]) for by_group in told.values()]
     votes = sum(map(len, told.values())) if own else len(told)
     # Scales differ by factors, so the middle is one of logarithms.
     size = _mean([math.log(max(SMALLEST_SCALE, one)) for one in each])

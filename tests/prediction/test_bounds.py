@@ -53,6 +53,14 @@ def test_a_hundred_groups_tell_the_last_hundredth() -> None:
     assert spread.p99 >= spread.two_sided >= spread.p90
 
 
+def test_what_is_conformal_is_not_cut_short() -> None:
+    errors = np.array([9.0] * 12 + [0.5] * 108)
+    spread = spread_of(errors, [str(i) for i in range(120)])
+    assert spread.conformal
+    assert spread.p99 == 9.0
+    assert spread_of(errors[:30], [str(i) for i in range(30)]).two_sided < 9.0  # Parametric: one must not widen all.
+
+
 @given(st.lists(st.tuples(st.floats(-50, 50), st.sampled_from("abcdefghijklmnop")), max_size=40))
 def test_quantiles_are_ordered(rows: list[tuple[float, str]]) -> None:
     spread = spread_of(np.array([error for error, _ in rows]), [group for _, group in rows])

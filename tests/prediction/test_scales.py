@@ -62,6 +62,19 @@ def test_an_unknown_circumstance_has_the_scale_of_the_next_wider() -> None:
     assert narrowest(scales, chain("network", "network", "a")) == 0.3
 
 
+@pytest.mark.parametrize("rare_first", [True, False])
+def test_a_circumstance_of_everyday_and_rare_starts_is_drawn_to_the_commoner(rare_first: bool) -> None:
+    everyday = ("load|everyday", "load|disk", "load|disk", "load|disk@a", "load|disk@a")
+    rare = ("load|rare", *everyday[1:])
+    rows = [(rare, 0.4), *[(everyday, 0.01)] * 3]
+    rows = rows if rare_first else rows[::-1]
+    errors = np.array([[error * MEAN_SIZE] for _, error in rows])
+    usual = {"load|everyday": 0.25, "load|rare": 0.25}
+    scales = measure([[chain] for chain, _ in rows], errors, ["g1", "g2", "g3", "g4"], ["a"] * 4, usual)
+    assert scales["load|everyday"] == pytest.approx((0.01 * 0.25) ** 0.5)
+    assert scales["load|disk"] == pytest.approx(((0.4 + 3 * 0.01) / 4 * scales["load|everyday"]) ** 0.5)
+
+
 def test_the_hardware_tells_more_than_that_a_start_is_unusual() -> None:
     scales = {"load": 0.3, "load|disk": 0.1, "load|disk|unusual": 0.2, "load|disk@a": 0.01}
     assert narrowest(scales, chain("disk", "disk|unusual", "a")) == 0.01
