@@ -20,7 +20,26 @@ _COUNTS: dict[str, tuple[str, ...]] = {
     "num_experts_per_token": ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "top_k_experts"),
 }
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
-_TIED_BY_DEFAULT = ("falcon", "gemma", "gemma2", "mpt", "opt")  # Their configs say it only where it is not so.
+# Of these model types transformers ties the embeddings unless the config says otherwise, so configs often leave it out.
+_TIED_BY_DEFAULT = frozenset(
+    [
+        "bloom",
+        "cohere",
+        "cohere2",
+        "falcon",
+        "gemma",
+        "gemma2",
+        "gemma3",
+        "gemma3_text",
+        "gpt2",
+        "gpt_bigcode",
+        "lfm2",
+        "mpt",
+        "opt",
+        "smollm3",
+        "starcoder2",
+    ]
+)
 _MAX_COUNT = 10_000_000
 _MAX_LAYERS = 10_000
 _LABEL = re.compile(r"[^\x00-\x20\x7f]([^\x00-\x1f\x7f]{0,62}[^\x00-\x20\x7f])?")
@@ -41,7 +60,9 @@ def model_facts(config: Mapping[str, Any]) -> dict[str, Any]:
         facts.pop("num_experts", None)
         facts.pop("num_experts_per_token", None)
     facts.update(_layer_kinds(text, facts))
-    tied = text.get("tie_word_embeddings", True if text.get("model_type") in _TIED_BY_DEFAULT else None)
+    tied = text.get("tie_word_embeddings")
+    if tied is None and str(text.get("model_type")) in _TIED_BY_DEFAULT:
+        tied = True
     if isinstance(tied, bool):
         facts["tie_word_embeddings"] = tied
     facts.update(_names(config, text))

@@ -44,6 +44,8 @@ def test_a_dense_decoder() -> None:
         ({"tie_word_embeddings": "yes"}, None),
         ({"model_type": "falcon"}, True),
         ({"model_type": "falcon", "tie_word_embeddings": False}, False),
+        ({"model_type": "gemma3_text", "tie_word_embeddings": None}, True),
+        ({"model_type": ["falcon"]}, None),
         ({"text_config": {"tie_word_embeddings": True}}, True),
     ],
 )

@@ -3,6 +3,7 @@
 import json
 import struct
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,8 @@ def probe(context: Context) -> Found:
     if facts.get("format") == "safetensors":
         stored = parse_header(read_header(files.weights[0]))
         facts["stored_bytes_by_dtype"] = dict(stored)
-        if model.get("tie_word_embeddings"):
-            model["unloaded_weight_bytes"] = sum(head_bytes(read_header(path)) for path in files.weights)
+        if model.get("tie_word_embeddings") and (unloaded := _unloaded_bytes(files.weights)) is not None:
+            model["unloaded_weight_bytes"] = unloaded
     return Found({"model": model}, facts)
 
 
@@ -75,6 +76,14 @@ def head_bytes(header: bytes) -> int:
     tensors = json.loads(header or b"{}")
     heads = (tensors[name]["data_offsets"] for name in tensors if name.split(".")[-2:] == ["lm_head", "weight"])
     return sum(last - first for first, last in heads)
+
+
+def _unloaded_bytes(weights: Sequence[Path]) -> int | None:
+    """Return the bytes of a stored head in all files; None where a header is not sound: other facts still count."""
+    try:
+        return sum(head_bytes(read_header(path)) for path in weights)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None
 
 
 def _overridden(config: dict[str, Any], overrides: Any) -> dict[str, Any]:

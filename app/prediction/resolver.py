@@ -184,6 +184,8 @@ class Resolver:
                 errors=[FieldError("/model", "send weight_bytes and num_layers at least, or config")],
             )
         facts = {**(model.facts if model else {}), **told}
+        if "weight_bytes" in told:  # These are other files.
+            facts["unloaded_weight_bytes"] = told.get("unloaded_weight_bytes")
         _, dtype, quantization = identity_of(spec.model)
         facts["quantization"] = quantization or (model.quantization if model else None)
         facts["dtype"] = dtype or (model.dtype if model else None)

@@ -114,7 +114,7 @@ class ModelSpec(Strict):
     """Width of the feed-forward block (of one expert in a mixture)."""
     vocab_size: Count | None = None
     """Entries of the vocabulary."""
-    tie_word_embeddings: bool | None = None
+    tie_word_embeddings: StrictBool | None = None
     """Whether the output head is the table of embeddings, as in the config."""
     num_experts: Count | None = None
     """Routed experts a layer; null for a dense model."""

@@ -130,6 +130,10 @@ def test_a_head_that_the_engine_skips_is_told(tmp_path: Path) -> None:
     assert model.probe(context(tmp_path, command)).spec["model"]["unloaded_weight_bytes"] == 0
     write_safetensors(folder / "model-00003-of-00003.safetensors", {"lm_head.weight": ("BF16", 64), "x": ("BF16", 8)})
     assert model.probe(context(tmp_path, command)).spec["model"]["unloaded_weight_bytes"] == 64
+    (folder / "model-00002-of-00002.safetensors").write_bytes(b"version https://git-lfs.github.com/spec/v1")
+    spec = model.probe(context(tmp_path, command)).spec["model"]
+    assert "unloaded_weight_bytes" not in spec
+    assert spec["num_weight_files"] == 3
     untied = f'{command} --hf-overrides {{"tie_word_embeddings":false}}'
     assert "unloaded_weight_bytes" not in model.probe(context(tmp_path, untied)).spec["model"]
 

@@ -30,6 +30,8 @@ def test_a_head_that_is_stored_but_tied_is_not_loaded() -> None:
     assert loaded_bytes(LLAMA) == 13_480_000_000
     assert loaded_bytes({**LLAMA, "unloaded_weight_bytes": 480_000_000}) == 13_000_000_000
     assert loaded_bytes({**LLAMA, "unloaded_weight_bytes": 10**12}) == 0
+    untied = {**LLAMA, "unloaded_weight_bytes": 480_000_000, "tie_word_embeddings": False}
+    assert loaded_bytes(untied) == 13_480_000_000
 
 
 def test_a_token_passes_through_the_experts_that_it_is_routed_to() -> None:
@@ -50,6 +52,9 @@ def test_a_token_passes_through_the_experts_that_it_is_routed_to() -> None:
         ({**LLAMA, "num_experts": 8, "intermediate_size": 2048}, 1, 8 * 256),
         ({**LLAMA, "dtype": "float32"}, 1, 8 * 512),
         ({**LLAMA, "hidden_size": None}, 1, 0),
+        ({**FALCON, "intermediate_size": None}, 1, 1024 + 7 * 256),  # Four times as wide as the model.
+        ({**LLAMA, "quantization": "awq"}, 1, 2 * 256 + 6 * 64),  # Embeddings and head keep their type.
+        ({**LLAMA, "weight_bytes": 100 * MIB}, 1, 8 * 128),  # No buffer is larger than what is loaded.
     ],
 )
 def test_each_reader_s_buffer_is_a_power_of_two(facts: dict[str, Any], tensor_parallel: int, mib: int) -> None:
