@@ -89,7 +89,7 @@ class Row:
 
     @property
     def observed(self) -> set[str]:
-        """The total and the stages that were measured: ``other`` is not, where the row's total was rebuilt."""
+        """The total, as published, and the stages that were measured: not ``other`` where the total was rebuilt."""
         return {TOTAL, *map(str, self.observation.stages)}
 
 

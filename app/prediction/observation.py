@@ -34,8 +34,7 @@ class Observation:
         """Take from a measurement what the mathematics needs.
 
         The total of a published mean was rebuilt from its stages and lacks what belongs to none. Where the bootstrap
-        was stamped in whole seconds, what the stages leave of the total is off by as much. So neither tells of
-        ``other``.
+        was stamped in whole seconds, what the stages leave of the total is off by as much: no ``other`` of its own.
         """
         told = measurement.facts.keys() if reference else set()
         stages = measurement.stage_seconds

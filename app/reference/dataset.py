@@ -11,7 +11,7 @@ What a fit must know of the rows of the publication, all under ``facts``:
   a row is too small by that much, and so is the total: neither is learned from (app/prediction/observation.py). On n3
   a part of the loss lies in ``model_loading``, where single runs spend 0.5 to 1.8 s outside its parts.
 - ``stamps``: the bootstrap was logged in whole seconds, so its parts are coarse, and a 0.0 among them means less than
-  a second. ``other``, which is what is left of the total, is off by as much and not learned from.
+  a second. ``other``, which is what is left of the total, is off by as much and taken as unobserved.
 - ``run`` = ``cache_disabled_first_run``: the compile cache was off, and this was the first of the startups without it.
   Compilation, KV profiling and capture took 2 to 17 s longer than in the later ones, which share its cache state.
 - ``experiment``, ``iteration``, ``table``, ``label``, ``source``: where the row stands in the publication. There is no
